@@ -26,41 +26,14 @@ from sparse_prefgp.covariances.low_rank_base import (
 )
 from sparse_prefgp.covariances.low_rank_buckets import check_sequential
 from sparse_prefgp.covariances.multinomial_probit import (
-    Form,
     Looks,
     LooksUnderSites,
     StarsUnderSites,
 )
 from sparse_prefgp.covariances.pair_effect import Pairs, signs_of
 from sparse_prefgp.data.graph import differences, incidence_transpose
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.linalg import chunks, each_by_numpy
-
-
-class _Part(NamedTuple):
-    """The looks of one form."""
-
-    algebra: LooksUnderSites
-    sites: IntArray
-    """(r, g)."""
-    copies: FloatArray | None
-    """(g,), None where each stands for one."""
-    pairs: tuple[int, int]
-    """How many pairs of places there are, and g."""
-
-    def of_all(self, values: FloatArray) -> FloatArray:
-        """Values (..., g) of one copy as those of all."""
-        return values if self.copies is None else values * self.copies
-
-    def of_one(self, values: FloatArray) -> FloatArray:
-        """(r, g) for one copy from those of all, (t,)."""
-        taken = values[self.sites]
-        return taken if self.copies is None else taken / self.copies
-
-    def kept(self, flat: FloatArray, start: int) -> FloatArray:
-        """What `under_sites` kept, which begins there."""
-        g = self.sites.shape[1]
-        return flat[start : start + self.algebra.rows * g].reshape(-1, g)
 
 
 class Own(NamedTuple):
@@ -72,8 +45,8 @@ class Own(NamedTuple):
     """n of each site, of all copies, (t,)."""
     half_log_det: tf.Tensor
     """½ log|I + T^½ R T^½|, summed."""
-    kept: tf.Tensor
-    """What `under_sites` kept, one form after the other, flat."""
+    kept: tuple[tf.Tensor, ...]
+    """What `under_sites` kept of each form."""
 
 
 class LowRankOverSets(SequentialOverSites, LowRankOverItems):
@@ -99,22 +72,17 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
         self._residuals = tuple(residuals)
         self._r = tuple(map(tf.stop_gradient, residuals))
         self._copies = copies
-        self._parts = tuple(map(self._part, looks.forms, residuals))
-        sizes = [part.algebra.rows * part.sites.shape[1] for part in self._parts]
-        self._starts = np.cumsum([0, *sizes]).tolist()
+        self._parts = [
+            (StarsUnderSites if residual.shape.rank == 1 else LooksUnderSites)(form, copies)
+            for form, residual in zip(looks.forms, residuals, strict=True)
+        ]
 
-    def _part(self, form: Form, residual: tf.Tensor) -> _Part:
-        algebra = StarsUnderSites if residual.shape.rank == 1 else LooksUnderSites
-        sites = np.ascontiguousarray(form.bucket.sites.T)
-        copies = self._copies[sites[0]]
-        single = bool(np.all(copies == 1.0))
-        pairs = form.pairs.shape
-        return _Part(algebra(form), sites, None if single else copies, (pairs[0], pairs[1]))
-
-    def _each(self, kept: FloatArray) -> Iterator[tuple[_Part, FloatArray]]:
-        """The parts, with what the sites made of them."""
-        for part, start in zip(self._parts, self._starts[:-1], strict=True):
-            yield part, part.kept(kept, start)
+    def _by_form(self, arrays: Sequence[FloatArray]) -> Iterator[tuple[Any, ...]]:
+        """The looks of each form, what was kept of them, R, and what all forms share, of arrays of
+        what is shared, what was kept of each form, and R of each."""
+        n = len(self._parts)
+        each = zip(self._parts, arrays[-2 * n : -n], arrays[-n:], strict=True)
+        return ((*of_form, *arrays[: -2 * n]) for of_form in each)
 
     def _summed(self, shift: tf.Tensor) -> tf.Tensor:
         return incidence_transpose(self._looks.sites, shift)[:, None]
@@ -122,27 +90,30 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
     # Conditioning.
 
     def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Own:
-        t, size = len(self._copies), self._starts[-1]
+        t = len(self._copies)
 
         def compute(
             precision: FloatArray, shift: FloatArray, *residuals: FloatArray
         ) -> tuple[Any, ...]:
-            natural, half_log_det, edges, flat = np.empty(t), 0.0, [], np.empty(size)
-            for (part, kept), residual in zip(self._each(flat), residuals, strict=True):
-                between = np.empty(part.pairs)
-                each = part.algebra.under_sites(
-                    residual, part.of_one(precision), part.of_one(shift), kept, between
-                )
-                natural[part.sites] = part.of_all(kept[part.algebra.natural])
+            natural, half_log_det, edges, kept = np.empty(t), 0.0, [], []
+            for part, residual in zip(self._parts, residuals, strict=True):
+                sites = part.of_one(precision), part.of_one(shift)
+                under_sites, between, each = part.under_sites(residual, *sites)
+                natural[part.sites] = part.of_all(under_sites[part.natural])
                 edges.append(part.of_all(between).reshape(-1))
                 half_log_det += float(np.sum(part.of_all(each)))
-            return self._looks.summed_over_pairs(edges), natural, half_log_det, flat
+                kept.append(under_sites)
+            return self._looks.summed_over_pairs(edges), natural, half_log_det, *kept
 
-        shapes = [[self._looks.pairs.num_sites], [t], [], [size]]
-        return Own(*each_by_numpy(compute, precision, shift, *self._r, shapes=shapes))
+        shapes = [[None, part.sites.shape[1]] for part in self._parts]
+        shapes = [[self._looks.pairs.num_sites], [t], [], *shapes]
+        edges, natural, half_log_det, *kept = each_by_numpy(
+            compute, precision, shift, *self._r, shapes=shapes
+        )
+        return Own(edges, natural, half_log_det, tuple(kept))
 
     def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Own) -> Sums:
-        return Sums(self._product(own.edges), tf.stop_gradient(self._back(own.natural)))
+        return super().sums(own.edges, own.natural, own)
 
     def own_half_log_det(self, own: Own) -> tf.Tensor:
         return own.half_log_det
@@ -155,16 +126,14 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
     def marginals_under(self, u: InducingPosterior, own: Own) -> tuple[tf.Tensor, tf.Tensor]:
         t = len(self._copies)
 
-        def compute(
-            flat: FloatArray, mean: FloatArray, distances: FloatArray, *residuals: FloatArray
-        ) -> FloatArray:
-            found = np.empty((2, t), flat.dtype)
-            for (part, kept), residual in zip(self._each(flat), residuals, strict=True):
-                both = part.algebra.marginals(residual, kept, mean, distances)
+        def compute(*arrays: FloatArray) -> FloatArray:
+            found = np.empty((2, t))
+            for part, kept, residual, *explained in self._by_form(arrays):
+                both = part.marginals(residual, kept, *explained)
                 found[0][part.sites], found[1][part.sites] = both  # by rows is three times as fast
             return found
 
-        inside = own.kept, *self._explained(u), *self._r
+        inside = *self._explained(u), *own.kept, *self._r
         mean, variance = each_by_numpy(compute, *inside, shapes=[[t], [t]])
         return mean, variance
 
@@ -172,23 +141,22 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
         self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Own
     ) -> tf.Tensor:
         # As of `LowRankPlusBlocks`, d/dPhi and d/dR; the first over items is that of a Laplacian.
-        def compute(
-            flat: FloatArray, mean: FloatArray, distances: FloatArray, *residuals: FloatArray
-        ) -> list[FloatArray]:
+        def compute(*arrays: FloatArray) -> list[FloatArray]:
             return [
-                part.of_all(part.algebra.slopes(residual, kept, mean, distances))
-                for (part, kept), residual in zip(self._each(flat), residuals, strict=True)
+                part.of_all(part.slopes(residual, kept, *explained))
+                for part, kept, residual, *explained in self._by_form(arrays)
             ]
 
         shapes = [residual.shape.as_list() for residual in self._residuals]
-        slopes = each_by_numpy(compute, own.kept, *self._explained(u), *self._r, shapes=shapes)
+        inside = *self._explained(u), *own.kept, *self._r
+        slopes = each_by_numpy(compute, *inside, shapes=shapes)
         total = super().surrogate_under(own.edges, own.natural, u, own)
         for slope, residual in zip(slopes, self._residuals, strict=True):
             total += tf.reduce_sum(tf.stop_gradient(slope) * residual)
         return total
 
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-        total = tf.reduce_sum(self._back(left) * self._back(right))
+        total = super().quadratic(left, right)
         single = right / self._copies
         for part, residual in zip(self._parts, self._residuals, strict=True):
             # A residual (g,) is the same of all rows.
@@ -199,12 +167,11 @@ class LowRankOverSets(SequentialOverSites, LowRankOverItems):
     def _gains(self, own: Own) -> list[tf.Tensor]:
         """G of each form, (r, r, g)."""
 
-        def gains(flat: FloatArray, *residuals: FloatArray) -> list[FloatArray]:
-            each = zip(self._each(flat), residuals, strict=True)
-            return [part.algebra.gain(r, kept) for (part, kept), r in each]
+        def gains(*arrays: FloatArray) -> list[FloatArray]:
+            return [part.gain(r, kept) for part, kept, r in self._by_form(arrays)]
 
         shapes = [[len(part.sites), *part.sites.shape] for part in self._parts]
-        return each_by_numpy(gains, own.kept, *self._r, shapes=shapes)
+        return each_by_numpy(gains, *own.kept, *self._r, shapes=shapes)
 
     # Prediction.
 

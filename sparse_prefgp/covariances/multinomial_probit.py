@@ -226,35 +226,47 @@ def slices(rows: int, g: int) -> Iterator[slice]:
 
 
 class LooksUnderSites:
-    """The looks of one form."""
+    """The looks of one form.
 
-    def __init__(self, form: Form) -> None:
-        self._form = form
-        r = len(form.places)
+    :param copies: (t,) how many equal ones each site stands for; those of a look have one number.
+    """
+
+    def __init__(self, form: Form, copies: FloatArray) -> None:
+        self._form, r = form, len(form.places)
         self._rows = np.ascontiguousarray(form.bucket.rows.T)
+        self.sites = np.ascontiguousarray(form.bucket.sites.T)
+        """(r, g)."""
         self.natural = slice(r * r, r * r + r)
         """Where n is in what is kept."""
-        self.rows = r * r + r
-        """How many rows are kept."""
+        each = copies[self.sites[0]]
+        self.copies = None if np.all(each == 1.0) else each
+        """(g,), None where each look stands for one."""
+
+    def of_all(self, values: FloatArray) -> FloatArray:
+        """Values (..., g) of one copy as those of all."""
+        return values if self.copies is None else values * self.copies
+
+    def of_one(self, values: FloatArray) -> FloatArray:
+        """(r, g) for one copy from those of all, (t,)."""
+        taken = values[self.sites]
+        return taken if self.copies is None else taken / self.copies
 
     def under_sites(
-        self,
-        residual: FloatArray,
-        precision: FloatArray,
-        shift: FloatArray,
-        kept: FloatArray,
-        edges: FloatArray,
-    ) -> FloatArray:
-        """½ log|I + T^½ R T^½|, (g,).
+        self, residual: FloatArray, precision: FloatArray, shift: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """G and n, to be kept, (rows, g); W between each two places, (k (k - 1) / 2, g); and
+        ½ log|I + T^½ R T^½|, (g,).
 
         :param residual: R, (r, r, g).
         :param precision: T of one copy of each, (r, g).
         :param shift: s of one copy of each, (r, g).
-        :param kept: becomes G and n, (rows, g).
-        :param edges: becomes W between each two places, (k (k - 1) / 2, g).
         """
         r, g = precision.shape
-        half_log_det = np.empty(g)
+        kept, edges, half_log_det = (
+            np.empty((r * r + r, g)),
+            np.empty(self._form.pairs.shape),
+            np.empty(g),
+        )
         first, second = np.triu_indices(self._form.num_places, 1)
         for at in slices(r * r, g):
             ours, t, s = residual[..., at], precision[:, at], shift[:, at]
@@ -266,7 +278,7 @@ class LooksUnderSites:
             kept[: r * r, at] = gain.reshape(r * r, -1)
             kept[self.natural, at] = s - _times(gain, _times(ours, s))
             edges[:, at] = -_laplacian(self._form, gain)[first, second]
-        return half_log_det
+        return kept, edges, half_log_det
 
     def gain(self, residual: FloatArray, kept: FloatArray) -> FloatArray:
         """G, (r, r, g).
@@ -378,11 +390,10 @@ def _product(left: FloatArray, right: FloatArray) -> FloatArray:
 class StarsUnderSites(LooksUnderSites):
     """The looks of one form, a star. Arrays are as of `LooksUnderSites`, but R is rho, (g,)."""
 
-    def __init__(self, form: Form) -> None:
-        super().__init__(form)
+    def __init__(self, form: Form, copies: FloatArray) -> None:
+        super().__init__(form, copies)
         r = len(form.places)
         self.natural = slice(r, 2 * r)
-        self.rows = 2 * r
         win, lose = form.places.T
         self._hub_wins = r == 1 or bool(win[0] == win[1])
         self._hub, self._leaves = (win[0], lose) if self._hub_wins else (lose[0], win)
@@ -392,15 +403,14 @@ class StarsUnderSites(LooksUnderSites):
         self._ends = np.stack([row[end] for end in np.triu_indices(form.num_places, 1)], 1)
 
     def under_sites(
-        self,
-        residual: FloatArray,
-        precision: FloatArray,
-        shift: FloatArray,
-        kept: FloatArray,
-        edges: FloatArray,
-    ) -> FloatArray:
+        self, residual: FloatArray, precision: FloatArray, shift: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         r, g = precision.shape
-        half_log_det = np.empty(g)
+        kept, edges, half_log_det = (
+            np.empty((2 * r, g)),
+            np.empty(self._form.pairs.shape),
+            np.empty(g),
+        )
         kept[:r] = precision
         for at in slices(r, g):
             tau, nu, rho = precision[:, at], shift[:, at], residual[at]
@@ -412,7 +422,7 @@ class StarsUnderSites(LooksUnderSites):
             for edge, (first, second) in zip(edges, self._ends, strict=True):
                 leaf, other = min(first, second), max(first, second)
                 np.multiply(tau[leaf], share if other == r else scaled[other], edge[at])
-        return half_log_det
+        return kept, edges, half_log_det
 
     def gain(self, residual: FloatArray, kept: FloatArray) -> FloatArray:
         tau = kept[: len(self._leaves)]

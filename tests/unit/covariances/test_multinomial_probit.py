@@ -72,10 +72,10 @@ def test_against_dense_matrices(covering: object, size: int, shared: bool) -> No
         r, g = len(form.places), len(form.bucket.numbers)
         tau, nu = rng.gamma(1.0, 2.0, (r, g)), rng.standard_normal((r, g))
         scale = rng.uniform(0.1, 0.5, g)
-        algebra = StarsUnderSites(form) if shared else LooksUnderSites(form)
+        copies = np.ones(found.sites.num_sites)
+        algebra = (StarsUnderSites if shared else LooksUnderSites)(form, copies)
         residual = scale if shared else scale * form.noise[..., None]
-        kept, between = np.empty((algebra.rows, g)), np.empty(form.pairs.shape)
-        half_log_dets = algebra.under_sites(residual, tau, nu, kept, between)
+        kept, between, half_log_dets = algebra.under_sites(residual, tau, nu)
         all_gains = algebra.gain(residual, kept)
         marginals = algebra.marginals(residual, kept, mean, distances)
         slopes = algebra.slopes(residual, kept, mean, distances)
