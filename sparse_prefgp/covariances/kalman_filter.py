@@ -68,6 +68,20 @@ class Step(NamedTuple):
     keep: IntArray | None
     """Places that stay afterwards; None for all."""
 
+    @property
+    def by_sides(self) -> bool:
+        """Whether sides are fewer than sites, so that the algebra is in their number."""
+        sites, sides = self.across.shape
+        return bool(sites > sides)
+
+    def observed(self, columns: FloatArray) -> FloatArray:
+        """Columns (n, p) of numbers as those of sides, (n, s)."""
+        return columns if self.sides is None else (self.sides @ columns.T).T
+
+    def spread(self, columns: FloatArray) -> FloatArray:
+        """Columns (n, s) of sides as those of numbers, (n, p)."""
+        return columns if self.sides is None else columns @ self.sides
+
 
 class States(NamedTuple):
     """Utilities as weighted sums of n states: of items that move, and effects that do not."""
@@ -409,12 +423,12 @@ def filtered(
         if len(step.moved):
             _kalman_predict(own, m, step, moves.transitions[step.gaps], moves.added[step.gaps])
             c[:, at], c[at] = own, own.T
-        here, of_sides = m[at], _observed(step, own)
-        found = _Kept(own, here, _observed(step, of_sides[at].T), None, None)
+        here, of_sides = m[at], step.observed(own)
+        found = _Kept(own, here, step.observed(of_sides[at].T), None, None)
         t, s, x = (values[step.sites] for values in seen)
         if settle is not None or t.any() or s.any():
             across = step.across
-            y = across @ _observed(step, here.T).T
+            y = across @ step.observed(here.T).T
             rows = x + y[:, r:]
             if settle is not None:
                 coming = _coming(step, found.between, y[:, 0], rows, p_w, h_w)
@@ -424,14 +438,14 @@ def filtered(
             left[:, :r] += s
             left[:, r:] -= t[:, None] * x  # b - T y
             found, pull, about = _kalman_update(step, found, t, left)
-            states = of_sides if _by_sides(step) else of_sides @ across.T
+            states = of_sides if step.by_sides else of_sides @ across.T
             m += states @ pull
             if found.root is not None:
                 log_det += about
                 _subtract_square(c, states @ found.root.T)
                 if k:
                     # R'M R and R' times the pull: what the sides of the slice leave of the sites.
-                    summed = across.T @ left if _by_sides(step) else left
+                    summed = across.T @ left if step.by_sides else left
                     known = found.between @ pull
                     p_w += rows.T @ (t[:, None] * rows) - summed[:, r:].T @ known[:, r:]
                     h_w += rows.T @ left[:, :r] + summed[:, r:].T @ known[:, :r]
@@ -455,9 +469,9 @@ def _coming(
     """Mean (t_s,) of the z of a slice before it is seen, and B with covariance B B'."""
     # Rounding may leave an eigenvalue of a covariance just below 0.
     across = step.across
-    values, vectors = np.linalg.eigh(between if _by_sides(step) else across @ between @ across.T)
+    values, vectors = np.linalg.eigh(between if step.by_sides else across @ between @ across.T)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    features = [across @ root if _by_sides(step) else root]
+    features = [across @ root if step.by_sides else root]
     if len(p_w):
         lower = np.linalg.cholesky(p_w)
         features.append(dtrtrs(lower, rows.T, lower=1)[0].T)
@@ -474,14 +488,6 @@ def _subtract_square(c: FloatArray, half: FloatArray) -> None:
         dgemm(-1.0, half.T, half.T, 1.0, c.T, trans_a=1, overwrite_c=1)
 
 
-def _half(square: FloatArray) -> FloatArray:
-    """R (r, p) with R'R a positive semi-definite matrix (p, p) of rank r."""
-    factor, pivots, rank, _ = dpstrf(square)
-    found = np.zeros((rank, len(square)))
-    found[:, pivots - 1] = np.triu(factor)[:rank]
-    return found
-
-
 def _kalman_update(
     step: Step, kept: _Kept, t: FloatArray, left: FloatArray
 ) -> tuple[_Kept, FloatArray, float]:
@@ -491,15 +497,17 @@ def _kalman_update(
     V'b.
     """
     across = step.across
-    if _by_sides(step):
+    if step.by_sides:
         between, summed = kept.between, across.T @ left
     else:
         between, summed = across @ kept.between @ across.T, left
     if not t.any():
         return kept._replace(between=between, pull=summed), summed, 0.0
     scaled = np.diag(np.sqrt(t))
-    if _by_sides(step):
-        scaled = _half(across.T @ (t[:, None] * _dense(across)))
+    if step.by_sides:
+        factor, pivots, rank, _ = dpstrf(across.T @ (t[:, None] * _dense(across)))
+        scaled = np.zeros((rank, len(factor)))
+        scaled[:, pivots - 1] = np.triu(factor)[:rank]
     inner = scaled @ between @ scaled.T
     inner.flat[:: len(inner) + 1] += 1.0
     lower = np.linalg.cholesky(inner)
@@ -554,8 +562,8 @@ def smoothed(
             big, some = np.zeros((n, n)), big
             if informed:
                 big[np.ix_(step.keep, step.keep)] = some
-        across, by_sides = step.across, _by_sides(step)
-        states, y = _observed(step, kept.columns), _observed(step, kept.mean.T).T
+        across, by_sides = step.across, step.by_sides
+        states, y = step.observed(kept.columns), step.observed(kept.mean.T).T
         between = kept.between
         if not by_sides:
             states, y = states @ across.T, across @ y
@@ -585,14 +593,14 @@ def smoothed(
                 if informed:
                     more = precision + precision @ pulled
                     taken = adjoint @ precision
-                    taken = _spread(step, taken if by_sides else taken @ across)
+                    taken = step.spread(taken if by_sides else taken @ across)
                     own -= taken
                 more = more if by_sides else across.T @ more @ across
-                own[at] += _spread(step, _spread(step, more).T).T
+                own[at] += step.spread(step.spread(more).T).T
                 if taken is not None:
                     own[at] -= taken[at].T
             y = y + between @ change
-            lam[at] += _spread(step, (change if by_sides else across.T @ change).T).T
+            lam[at] += step.spread((change if by_sides else across.T @ change).T).T
             informed = informed or kept.root is not None
         z[step.sites], variance[step.sites] = _of_sites(step, y, cov)
         if number in joint:
@@ -646,7 +654,7 @@ def _slopes(
 
 def _of_sites(step: Step, y: FloatArray, cov: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means (t_s, r + k) and variances (t_s,) of the sites of a slice."""
-    if not _by_sides(step):
+    if not step.by_sides:
         return y, np.diagonal(cov)
     across = step.across
     return across @ y, np.einsum("ts,ts->t", _dense(across), across @ cov)
@@ -655,22 +663,6 @@ def _of_sites(step: Step, y: FloatArray, cov: FloatArray) -> tuple[FloatArray, F
 def _dense(links: Links) -> FloatArray:
     found: FloatArray = links.toarray() if sparse.issparse(links) else links
     return found
-
-
-def _by_sides(step: Step) -> bool:
-    """Whether sides are fewer than sites, so that the algebra of a slice is in their number."""
-    sites, sides = step.across.shape
-    return bool(sites > sides)
-
-
-def _observed(step: Step, columns: FloatArray) -> FloatArray:
-    """Columns (n, p) of numbers as those of sides, (n, s)."""
-    return columns if step.sides is None else (step.sides @ columns.T).T
-
-
-def _spread(step: Step, columns: FloatArray) -> FloatArray:
-    """Columns (n, s) of sides as those of numbers, (n, p)."""
-    return columns if step.sides is None else columns @ step.sides
 
 
 def _kalman_predict(
