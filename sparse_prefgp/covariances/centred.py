@@ -16,16 +16,16 @@ from sparse_prefgp.covariances.finite import parts_of, sum_of
 from sparse_prefgp.support.arrays import FloatArray
 
 
-class CentredLinear(gpflow.kernels.Kernel):
+class CentredLinear(gpflow.kernels.Linear):
     """A linear kernel of `x - centre`.
 
-    :param linear: the kernel.
+    :param linear: the kernel, whose parameters it has.
     :param centre: (D,).
     """
 
     def __init__(self, linear: gpflow.kernels.Linear, centre: FloatArray) -> None:
-        super().__init__(active_dims=linear.active_dims)
-        self.linear = linear
+        gpflow.kernels.Kernel.__init__(self, active_dims=linear.active_dims)
+        self.variance = linear.variance
         point = tf.constant(centre[None], gpflow.default_float())
         self.centre, _ = super().slice(point)  # (1, active)
 
@@ -34,12 +34,6 @@ class CentredLinear(gpflow.kernels.Kernel):
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
         one, other = super().slice(X, X2)
         return one - self.centre, None if other is None else other - self.centre
-
-    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        return self.linear.K(X, X2)
-
-    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
-        return self.linear.K_diag(X)
 
 
 def centred(
@@ -68,5 +62,5 @@ def of_the_centre(kernel: gpflow.kernels.Kernel, rows: tf.Tensor) -> tf.Tensor |
     for part in parts_of(kernel):
         if isinstance(part, CentredLinear):
             step, _ = part.slice(rows)
-            found.append(tf.linalg.matvec(step, part.linear.variance * part.centre[0]))
+            found.append(tf.linalg.matvec(step, part.variance * part.centre[0]))
     return tf.add_n(found) if found else None

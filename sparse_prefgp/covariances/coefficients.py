@@ -181,10 +181,8 @@ def _product(one: tf.Tensor, other: tf.Tensor, same_shape: bool) -> tf.Tensor:
 
 def widened(inputs: tf.Tensor, layout: RowLayout) -> tf.Tensor:
     """Rows (..., D) of items as rows of the graph, of which nothing more is said."""
-    if layout.plain:
-        return inputs
     spare = layout.width - inputs.shape[-1]
-    if not spare:
+    if layout.plain or not spare:
         return inputs
     said = tf.zeros_like(inputs[..., :1]) * tf.ones([spare], inputs.dtype)
     if layout.levels:
