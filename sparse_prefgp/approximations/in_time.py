@@ -47,28 +47,28 @@ class DatedSites(NamedTuple):
     @classmethod
     def once(cls, graph: DuelGraph, terms: Apart) -> DatedSites:
         """Those of a graph whose rows are dated, laid out once."""
-        return graph.once(f"dated sites {_seen(terms)}", lambda: cls._of(graph, terms))
 
-    @classmethod
-    def _of(cls, graph: DuelGraph, terms: Apart) -> DatedSites:
-        layout = graph.layout
-        seen = sorted({column for term in terms.filtered for column in term.seen})
-        _, first, of_row = np.unique(
-            graph.rows[:, seen], axis=0, return_index=True, return_inverse=True
-        )
-        none = tuple(term.effects_of(graph.rows[:0])[0][:, 0] for term in terms.filtered)
-        states, keys = states_of(terms, none, graph.rows[first])
-        sides = of_row.reshape(-1)
-        ends = sides[graph.losers], sides[graph.winners]
-        days, place = np.unique(graph.rows[graph.winners, layout.date], return_inverse=True)
-        times, place = days / DAYS_A_YEAR, place.reshape(-1)
-        numbers = keys[0][:, 0]
-        begin, last = np.full(len(numbers), np.inf), np.full(len(numbers), -np.inf)
-        for side in ends:
-            items = np.searchsorted(numbers, graph.rows[first[side], layout.number])
-            np.minimum.at(begin, items, times[place])
-            np.maximum.at(last, items, times[place])
-        return cls(numbers, begin, last, times, place, *ends, states, keys)
+        def lay_out() -> DatedSites:
+            layout = graph.layout
+            seen = sorted({column for term in terms.filtered for column in term.seen})
+            _, first, of_row = np.unique(
+                graph.rows[:, seen], axis=0, return_index=True, return_inverse=True
+            )
+            none = tuple(term.effects_of(graph.rows[:0])[0][:, 0] for term in terms.filtered)
+            states, keys = states_of(terms, none, graph.rows[first])
+            sides = of_row.reshape(-1)
+            ends = sides[graph.losers], sides[graph.winners]
+            days, place = np.unique(graph.rows[graph.winners, layout.date], return_inverse=True)
+            times, place = days / DAYS_A_YEAR, place.reshape(-1)
+            numbers = keys[0][:, 0]
+            begin, last = np.full(len(numbers), np.inf), np.full(len(numbers), -np.inf)
+            for side in ends:
+                items = np.searchsorted(numbers, graph.rows[first[side], layout.number])
+                np.minimum.at(begin, items, times[place])
+                np.maximum.at(last, items, times[place])
+            return cls(numbers, begin, last, times, place, *ends, states, keys)
+
+        return graph.once(f"dated sites {_seen(terms)}", lay_out)
 
     @property
     def owner(self) -> IntArray:

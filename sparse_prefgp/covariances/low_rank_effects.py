@@ -242,7 +242,7 @@ class LowRankWithEffects(LowRank):
 
     # Prediction: of u and e / s, whose features are those of u and s where an item is the same.
 
-    def _joint(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
+    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
         """Covariance and mean of both, (m + n, m + n) and (m + n,)."""
         u, own = self.conditioned(precision, shift)
         root = tf.sqrt(self._scale)
@@ -263,13 +263,10 @@ class LowRankWithEffects(LowRank):
         return SequentialState(covariance, tf.concat([u.mean[:, 0], root * effects], 0))
 
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
-        covariance, mean = self._joint(precision, shift)
+        covariance, mean = self.start(precision, shift)
         return WholeTerms(mean, add_to_diagonal(-covariance, tf.ones([], mean.dtype)))
 
     # One site after the other, O((m + n)²) each.
-
-    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
-        return self._joint(precision, shift)
 
     def column(self, state: SequentialState, site: tf.Tensor) -> Column:
         winners, losers = self._graph.edges

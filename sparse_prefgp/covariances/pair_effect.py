@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import gpflow
@@ -72,15 +71,16 @@ class Pairs(NamedTuple):
     @classmethod
     def of_graph(cls, graph: DuelGraph) -> Pairs:
         """Those of the sites of a graph whose rows have the numbers of the items."""
-        return graph.once("pairs", partial(cls._of, graph))
 
-    @classmethod
-    def _of(cls, graph: DuelGraph) -> Pairs:
-        assert graph.layout.numbered
-        numbers = graph.rows[:, graph.layout.number].astype(np.int64)
-        ends = np.stack([numbers[graph.losers], numbers[graph.winners]], 1)
-        items, number = np.unique(np.sort(ends, 1), axis=0, return_inverse=True)
-        return cls(number.reshape(-1), np.sign(ends[:, 1] - ends[:, 0]).astype(np.float64), items)
+        def lay_out() -> Pairs:
+            assert graph.layout.numbered
+            numbers = graph.rows[:, graph.layout.number].astype(np.int64)
+            ends = np.stack([numbers[graph.losers], numbers[graph.winners]], 1)
+            items, number = np.unique(np.sort(ends, 1), axis=0, return_inverse=True)
+            sign = np.sign(ends[:, 1] - ends[:, 0]).astype(np.float64)
+            return cls(number.reshape(-1), sign, items)
+
+        return graph.once("pairs", lay_out)
 
     def find(self, first: IntArray, second: IntArray) -> IntArray:
         """The pair of items by their numbers, (N,), -1 for one that never met."""
