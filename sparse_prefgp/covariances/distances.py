@@ -33,11 +33,11 @@ def scaled_squared_distances(x: tf.Tensor, z: tf.Tensor | None, inverse: tf.Tens
     :param z: None for x itself.
     :param inverse: (D,) w, 1 / lengthscales.
     """
-    columns = x.shape[-1]
+    columns, other = x.shape[-1], x if z is None else z
     if columns is None or columns > EXACT_COLUMNS:
-        found = _by_products(x, x if z is None else z, inverse)
+        found = _by_products(x, other, inverse)
         return found if z is not None else tf.linalg.set_diag(found, tf.zeros_like(found[..., 0]))
-    result: tf.Tensor = _of_differences(x, x if z is None else z, inverse)
+    result: tf.Tensor = _of_differences(x, other, inverse)
     return result
 
 

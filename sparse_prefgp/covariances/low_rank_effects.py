@@ -29,7 +29,7 @@ from sparse_prefgp.covariances.graph_inverse import GraphInverse
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
 from sparse_prefgp.covariances.multinomial_probit import PairLinks
-from sparse_prefgp.data.graph import DuelGraph, Laplacian, Links, differences
+from sparse_prefgp.data.graph import DuelGraph, Laplacian, differences
 from sparse_prefgp.data.graph import incidence_transpose as back
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.linalg import add_to_diagonal, by_numpy, constant_matmul, each_by_numpy
@@ -200,20 +200,20 @@ class LowRankWithEffects(LowRank):
             tf.gather(between, laplacian.pair_of_site),
         )
 
-    def _given(self, own: Own) -> _GivenEffects:
-        return _GivenEffects(self.features, own.features, self._graph, self._single)
+    def _given(self, own: Own) -> LowRankOverItems:
+        """What is left of u where the effects are integrated out: B~ in place of B."""
+        return LowRankOverItems(own.features, self._graph, self._single)
 
     def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Own) -> Sums:
-        product, natural = self._given(own).seen(precision, shift)
+        seen = self._given(own).sums(precision, shift, ())
         own_part = constant_matmul(own.crossed, own.crossed, transpose_a=True)
-        return Sums(product + self._scale * own_part, natural)
+        return Sums(seen.precision + self._scale * own_part, seen.shift)
 
     def own_half_log_det(self, own: Own) -> tf.Tensor:
         return own.half_log_det
 
     def marginals_under(self, u: InducingPosterior, own: Own) -> tuple[tf.Tensor, tf.Tensor]:
-        given = self._given(own)
-        mean, explained = given.explained(u)
+        mean, explained = self._given(own).marginals_under(u, ())
         variance = explained + self._scale * own.variance
         return mean + differences(self._graph, own.mean), variance
 
@@ -223,13 +223,13 @@ class LowRankWithEffects(LowRank):
         # With the mean m of z: d/dB = A'(s - T m) (E u)' - A'TA B~ P⁻¹, and
         # d/ds² = ½ (|b|² - tr G⁻¹S + |U chol(P)⁻ᵀ|²), tr G⁻¹S = sum tau_i times the variance of a
         # duel under G⁻¹.
-        items = self._items
+        given = self._given(own)
+        given.features = self.features  # in which its slope is, of the rows of B~
         left = shift - precision * differences(self._graph, own.mean)
-        total = self._given(own).surrogate_under(precision, left, u, ())
-        mean, _ = self._given(own).explained(u)
-        unseen = left - precision * mean
+        total = given.surrogate_under(precision, left, u, ())
+        unseen = left - precision * given.project(u.mean)
         # b = F'A'(s - T E z): what the sites say that the posterior mean does not yet.
-        said = back(items.links, unseen)
+        said = back(self._items.links, unseen)
         scaled = constant_matmul(own.crossed, u.inverse, transpose_b=True)
         slope = tf.reduce_sum(said**2) + tf.reduce_sum(scaled**2)
         slope -= tf.reduce_sum(precision * own.variance)
@@ -281,22 +281,3 @@ class LowRankWithEffects(LowRank):
             return tf.reduce_sum(features * values[:m]) + own
 
         return Column(covariance, mean=of_site(state.mean), variance=of_site(covariance))
-
-
-class _GivenEffects(LowRankOverItems):
-    """What is left of u where the effects are integrated out: B~ in place of B, but for slopes."""
-
-    def __init__(
-        self, features: tf.Tensor, left: tf.Tensor, graph: Links, single_precision: bool
-    ) -> None:
-        super().__init__(left, graph, single_precision)
-        self.features = features
-
-    def seen(self, precision: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """B~'A'TA B~ and B~'A's."""
-        natural = tf.matmul(self._constant, self._summed(shift), transpose_a=True)
-        return self._product(precision), natural
-
-    def explained(self, u: InducingPosterior) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean and variance of A B~ u, (t,)."""
-        return self.project(u.mean), self._squared_lengths(u.inverse)

@@ -117,20 +117,13 @@ def match_moments(cavity: Cavity, factors: Factors) -> tuple[Sites, Tilted]:
         nu=m.sign * (near_end * m.reduction - scale * m.lean) / denominator,
         tau=m.reduction / denominator,
     )
-    tilted = Tilted(m.log_mass, m.mean / scale, -m.reduction / scale**2)
+    slope, curvature = m.mean / scale, -m.reduction / scale**2
     zero = tf.zeros_like(total)
-
-    def unless_certain(values: tf.Tensor) -> tf.Tensor:
-        return tf.where(certain, zero, values)
-
-    return (
-        Sites(*map(unless_certain, sites)),
-        Tilted(
-            tf.where(certain, _log_certainty(below, above), tilted.log_mass),
-            unless_certain(tilted.slope),
-            unless_certain(tilted.curvature),
-        ),
+    nu, tau, slope, curvature = (
+        tf.where(certain, zero, values) for values in (*sites, slope, curvature)
     )
+    log_mass = tf.where(certain, _log_certainty(below, above), m.log_mass)
+    return Sites(nu, tau), Tilted(log_mass, slope, curvature)
 
 
 def _log_certainty(below: tf.Tensor | None, above: tf.Tensor) -> tf.Tensor:
@@ -220,25 +213,18 @@ def factor_slopes(
         return _slopes_by_quadrature(cavity, factors, powers_of(factors, power))
     # d log Z_i = ½ (g² + h) dD, as for the cavity's variance
     by_noise = 0.5 * (tilted.slope**2 + tilted.curvature)
-    whole = FactorSlopes(by_noise, *_limit_slopes(cavity, factors, tilted))
+    whole = FactorSlopes(by_noise, -tilted.slope, None)
+    if factors.lower is not None:  # densities at the limits of the truncated normal
+        scale = tf.sqrt(cavity.variance + factors.noise)
+        below, above = ((x - cavity.mean) / scale for x in (factors.lower, factors.upper))
+        upper, lower = limit_densities(below, above, tilted.log_mass)
+        whole = FactorSlopes(by_noise, upper / scale, -lower / scale)
     return _unless_whole(factors, whole, cavity, _slopes_by_quadrature)
 
 
 def _slopes_by_quadrature(cavity: Cavity, factors: Factors, powers: Power) -> FactorSlopes:
     found = power_averages(cavity, factors, powers)
     return FactorSlopes(found.noise, found.upper, None if factors.lower is None else found.lower)
-
-
-def _limit_slopes(
-    cavity: Cavity, factors: Factors, tilted: Tilted
-) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """From the densities at the limits of a normal truncated to the interval."""
-    if factors.lower is None:
-        return -tilted.slope, None
-    scale = tf.sqrt(cavity.variance + factors.noise)
-    below, above = ((x - cavity.mean) / scale for x in (factors.lower, factors.upper))
-    upper, lower = limit_densities(below, above, tilted.log_mass)
-    return upper / scale, -lower / scale
 
 
 def match_all_moments(cavity: Cavity, factors: Factors, power: float = 1.0) -> tuple[Sites, Tilted]:
