@@ -31,7 +31,7 @@ class ResidualOfSets(ResidualOfSites):
 
     looks: Looks
 
-    looks_of: ClassVar[Callable[[DuelGraph], Looks]] = staticmethod(Looks.of_graph)
+    looks_of: ClassVar[staticmethod[[DuelGraph], Looks]] = staticmethod(Looks.of_graph)
 
     @classmethod
     def of(cls, problem: DuelProblem, features: tf.Tensor) -> ResidualOfSets:

@@ -100,7 +100,7 @@ class LevelTerms(NamedTuple):
         return tf.tensor_scatter_nd_add(rest, np.stack([rows, columns], 1), own)
 
     def of_u(self, m: int) -> tf.Tensor:
-        return add_to_diagonal(-self.covariance, tf.ones([], self.covariance.dtype))
+        return add_to_diagonal(-self.covariance, 1.0)
 
     def with_u(self, m: int, place: tf.Tensor) -> tf.Tensor:
         return tf.matmul(tf.gather(self.crossed, place), self.covariance)

@@ -58,7 +58,7 @@ class DenseOverDuels(SequentialOverSites, _Dense):
     def _factor(self, root: tf.Tensor) -> tf.Tensor:
         # B = I + T^½ K T^½ is positive definite whatever K and T >= 0 are. GPML eq. 3.26
         scaled = root[:, None] * self._constant * root[None, :]
-        return tf.linalg.cholesky(add_to_diagonal(scaled, tf.ones([], scaled.dtype)))
+        return tf.linalg.cholesky(add_to_diagonal(scaled, 1.0))
 
     def _covariance(self, factor: tf.Tensor, root: tf.Tensor) -> tf.Tensor:
         half = tf.linalg.triangular_solve(factor, root[:, None] * self._constant)
@@ -151,7 +151,7 @@ class DenseOverItems(_Dense):
         """Cholesky factor of P, C with Sigma = C C' the covariance of f, and A' s."""
         weighted = self._graph.laplacian.matmul(precision, self._root)
         inner = constant_matmul(self._root, weighted, transpose_a=True)
-        factor = tf.linalg.cholesky(add_to_diagonal(inner, tf.ones([], inner.dtype)))
+        factor = tf.linalg.cholesky(add_to_diagonal(inner, 1.0))
         half = constant_matmul(self._root, inverse_lower(factor), transpose_b=True)
         return factor, half, incidence_transpose(self._graph, shift)
 

@@ -63,7 +63,8 @@ class ItemsInTime(Covariance):
             return (*map(self._as_given, both), found.half_log_det)
 
         inside = precision, shift, *self._constants
-        return Marginals(*each_by_numpy(sweep, *inside, shapes=[[t], [t], []]), kept=())
+        mean, variance, half_log_det = each_by_numpy(sweep, *inside, shapes=[[t], [t], []])
+        return Marginals(mean, variance, half_log_det, kept=())
 
     def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Any) -> tf.Tensor:
         tensors = self._start, self._added, self._exponents, self._variances, self._columns

@@ -78,10 +78,10 @@ class LevelSums(NamedTuple):
 
     def posterior(self) -> LevelsPosterior:
         """Of u and e ~ N(0, I) under these sites alone."""
-        one = tf.ones([], self.blocks.dtype)
-        of_u = self.of_u._replace(precision=add_to_diagonal(self.of_u.precision, one))
-        blocks = self.blocks + tf.eye(self.blocks.shape[-1], dtype=one.dtype)
-        return LevelsPosterior.of(self._replace(of_u=of_u, blocks=blocks))
+        of_u = self.of_u._replace(precision=add_to_diagonal(self.of_u.precision, 1.0))
+        return LevelsPosterior.of(
+            self._replace(of_u=of_u, blocks=add_to_diagonal(self.blocks, 1.0))
+        )
 
 
 class LevelsPosterior(NamedTuple):
@@ -138,8 +138,7 @@ class LevelsPosterior(NamedTuple):
     @property
     def covariance(self) -> tf.Tensor:
         """(m + L q, m + L q)."""
-        reduction = self.terms.reduction
-        return add_to_diagonal(-reduction, tf.ones([], reduction.dtype))
+        return add_to_diagonal(-self.terms.reduction, 1.0)
 
 
 class LowRankWithLevels(WithoutBlocks):

@@ -37,8 +37,7 @@ class Sums(NamedTuple):
 
     def posterior(self) -> InducingPosterior:
         """Of u ~ N(0, I) under these sites alone."""
-        one = tf.ones([], self.precision.dtype)
-        return condition(add_to_diagonal(self.precision, one), self.shift)
+        return condition(add_to_diagonal(self.precision, 1.0), self.shift)
 
 
 class InducingPosterior(NamedTuple):
@@ -61,9 +60,7 @@ class InducingPosterior(NamedTuple):
     @property
     def terms(self) -> WholeTerms:
         """What prediction needs, for whitened features of the inputs."""
-        covariance = self.covariance
-        one = tf.ones([], covariance.dtype)
-        return WholeTerms(self.mean[:, 0], add_to_diagonal(-covariance, one))
+        return WholeTerms(self.mean[:, 0], add_to_diagonal(-self.covariance, 1.0))
 
 
 def condition(precision: tf.Tensor, shift: tf.Tensor) -> InducingPosterior:

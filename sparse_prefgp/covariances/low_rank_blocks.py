@@ -32,7 +32,7 @@ from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRankIn
 from sparse_prefgp.covariances.low_rank_buckets import LowRankInBuckets, Told, times
 from sparse_prefgp.covariances.residual import Term, summed
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.support.linalg import constant_matmul
+from sparse_prefgp.support.linalg import add_to_diagonal, constant_matmul
 from sparse_prefgp.support.machine import ask
 
 # Matrices of a block that a sweep has at once.
@@ -91,8 +91,7 @@ class LowRankPlusBlocks(LowRankInBuckets):
     def _part(self, number: int, precision: tf.Tensor, shift: tf.Tensor) -> _Part:
         r, root = self._r[number], tf.sqrt(precision)
         scaled = root * r * tf.linalg.matrix_transpose(root)
-        one = tf.ones([], r.dtype)
-        factor = tf.linalg.cholesky(tf.linalg.set_diag(scaled, tf.linalg.diag_part(scaled) + one))
+        factor = tf.linalg.cholesky(add_to_diagonal(scaled, 1.0))
         half = tf.linalg.triangular_solve(factor, tf.linalg.diag(root[..., 0]))
         taken = tf.matmul(half, tf.matmul(r, shift))
         return _Part(

@@ -264,7 +264,7 @@ class LowRankWithEffects(LowRank):
 
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         covariance, mean = self.start(precision, shift)
-        return WholeTerms(mean, add_to_diagonal(-covariance, tf.ones([], mean.dtype)))
+        return WholeTerms(mean, add_to_diagonal(-covariance, 1.0))
 
     # One site after the other, O((m + n)²) each.
 

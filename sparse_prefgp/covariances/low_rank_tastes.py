@@ -25,7 +25,7 @@ from sparse_prefgp.covariances.low_rank_base import InducingPosterior
 from sparse_prefgp.covariances.low_rank_buckets import LowRankInBuckets, Told, spread, times
 from sparse_prefgp.covariances.residual import ends_apart
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.support.linalg import constant_matmul
+from sparse_prefgp.support.linalg import add_to_diagonal, constant_matmul
 
 
 class _Part(NamedTuple):
@@ -120,9 +120,7 @@ def ends_of_rows(bucket: Bucket) -> tf.Tensor:
 
 def undone(kernels: tf.Tensor, told: tf.Tensor) -> tf.Tensor:
     """I + K_1 W, (g, p, p)."""
-    product = tf.matmul(kernels, told)
-    one = tf.ones([], product.dtype)
-    return tf.linalg.set_diag(product, tf.linalg.diag_part(product) + one)
+    return add_to_diagonal(tf.matmul(kernels, told), 1.0)
 
 
 def _variance(covariance: tf.Tensor, bucket: Bucket) -> tf.Tensor:

@@ -107,15 +107,14 @@ class Laplace(Iteration):
     def _state(self, covariance: Covariance, factors: Factors, place: _NewtonPoint) -> _State:
         z, tilted = place.z, place.tilted
         sites = Sites(nu=tilted.slope - tilted.curvature * z, tau=-tilted.curvature)
-        marginals = covariance.marginals(*totals(sites, factors.counts))
-        mean = marginals.mean
+        mean, variance, half_log_det, kept, _ = covariance.marginals(*totals(sites, factors.counts))
         moved = tf.abs(mean - z)
         moved = tf.maximum(moved - 64.0 * _ROUNDING * tf.abs(z), tf.zeros_like(z))
-        change = tf.math.divide_no_nan(moved, tf.sqrt(tf.abs(marginals.variance)))
+        change = tf.math.divide_no_nan(moved, tf.sqrt(tf.abs(variance)))
         # reduce_max may drop a NaN; a sum keeps it.
         largest = tf.reduce_max(change) + 0.0 * tf.reduce_sum(mean)
-        around = Cavity(z, tf.zeros_like(z))
-        return _State(place, SweepState(sites, sites, *marginals[:4], around, tilted, largest))
+        around, given = Cavity(z, tf.zeros_like(z)), (mean, variance, half_log_det, kept)
+        return _State(place, SweepState(sites, sites, *given, around, tilted, largest))
 
     def _line_search(self, factors: Factors, state: _State) -> _NewtonPoint:
         """The longest of damping / 2^k of Newton's step that does not lower the objective.

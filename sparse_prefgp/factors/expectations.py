@@ -12,9 +12,9 @@ standard deviations off the real line, so that the trapezoid rule converges geom
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -82,19 +82,14 @@ def expected_log_factor(
     points = (len(EVEN) + (1 if lower is None else 2) * len(BREAKS)) * len(NODES)
     step = max(1, _NUMBERS // points)
     parts = [
-        _expected(*(None if x is None else x[i : i + step] for x in given))
+        _expected([None if x is None else x[i : i + step] for x in given])
         for i in range(0, len(mean), step)
     ]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def _expected(
-    mean: FloatArray,
-    variance: FloatArray,
-    noise: FloatArray,
-    lower: FloatArray | None,
-    upper: FloatArray,
-) -> FloatArray:
+def _expected(given: Sequence[Any]) -> FloatArray:
+    mean, variance, noise, lower, upper = given
     sd, noise_sd = np.sqrt(variance), np.sqrt(noise)
     unit = np.where(sd > 0.0, sd, 1.0)[:, None]  # a z without variance has no scale for breaks
     edges = [np.broadcast_to(EVEN, (len(mean), len(EVEN)))]

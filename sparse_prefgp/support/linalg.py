@@ -115,7 +115,7 @@ def by_numpy(
 
 
 def each_by_numpy(
-    function: Callable[..., Sequence[Any]], *tensors: tf.Tensor, shapes: Sequence[list[int]]
+    function: Callable[..., Any], *tensors: tf.Tensor, shapes: Sequence[Any]
 ) -> list[tf.Tensor]:
     """The same of a function that gives several arrays."""
     dtype = tensors[0].dtype
@@ -247,8 +247,8 @@ def chunks(total: int, row_bytes: int) -> Iterator[slice]:
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
 
 
-def add_to_diagonal(matrix: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    """`matrix` (m, m) with `value`, a scalar or (m,), added to its diagonal."""
+def add_to_diagonal(matrix: tf.Tensor, value: tf.Tensor | float) -> tf.Tensor:
+    """`matrix` (..., m, m) with `value`, a scalar or (m,), added to its diagonal."""
     return tf.linalg.set_diag(matrix, tf.linalg.diag_part(matrix) + value)
 
 
