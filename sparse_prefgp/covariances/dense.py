@@ -21,6 +21,7 @@ from sparse_prefgp.support.linalg import (
     add_to_diagonal,
     cholesky_with_jitter,
     constant_matmul,
+    half_log_det_of,
     inverse_lower,
 )
 
@@ -68,7 +69,7 @@ class DenseOverDuels(SequentialOverSites, _Dense):
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         root = tf.sqrt(precision)
         factor = self._factor(root)
-        half_log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)))
+        half_log_det = half_log_det_of(factor)
         if not self._noise_free:
             half = tf.linalg.triangular_solve(factor, root[:, None] * self._constant)
             mean = tf.linalg.matvec(self._constant, self._weights(factor, root, shift))
@@ -166,7 +167,7 @@ class DenseOverItems(_Dense):
         return Marginals(
             mean=differences(self._graph, tf.linalg.matvec(covariance, summed)),
             variance=tf.gather(own, winners) + tf.gather(own, losers) - 2.0 * between,
-            half_log_det=tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor))),
+            half_log_det=half_log_det_of(factor),
             kept=half,
         )
 

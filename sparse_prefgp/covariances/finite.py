@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import gpflow
 import tensorflow as tf
@@ -29,6 +29,11 @@ class FiniteKernel(gpflow.kernels.Kernel):
     @abstractmethod
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
         """Var[f(first_i) - f(second_i)], (N,), of rows."""
+
+
+def positive(value: Any) -> gpflow.Parameter:
+    """A trainable number above 0."""
+    return gpflow.Parameter(value, transform=gpflow.utilities.positive())
 
 
 def parts_of(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:

@@ -8,7 +8,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.finite import FiniteKernel
+from sparse_prefgp.covariances.finite import FiniteKernel, positive
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import FloatArray
@@ -31,7 +31,7 @@ class SameLevel(gpflow.kernels.Kernel):
         self, variance: Any = 1.0, active_dims: Any = None, name: str | None = None
     ) -> None:
         super().__init__(active_dims=active_dims, name=name)
-        self.variance = gpflow.Parameter(variance, transform=gpflow.utilities.positive())
+        self.variance = positive(variance)
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         apart = gpflow.utilities.ops.difference_matrix(X, X2)

@@ -21,7 +21,7 @@ from sparse_prefgp.covariances.base import (
     SequentialCovariance,
     WholeTerms,
 )
-from sparse_prefgp.support.linalg import add_to_diagonal, inverse_lower
+from sparse_prefgp.support.linalg import add_to_diagonal, half_log_det_of, inverse_lower
 
 
 class Sums(NamedTuple):
@@ -69,8 +69,7 @@ def condition(precision: tf.Tensor, shift: tf.Tensor) -> InducingPosterior:
     factor = tf.linalg.cholesky(precision)
     inverse = inverse_lower(factor)
     mean = tf.matmul(inverse, tf.matmul(inverse, shift), transpose_a=True)
-    half_log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)))
-    return InducingPosterior(inverse, mean, half_log_det)
+    return InducingPosterior(inverse, mean, half_log_det_of(factor))
 
 
 class LowRankIntermediates(NamedTuple):

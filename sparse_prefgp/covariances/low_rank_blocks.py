@@ -32,7 +32,7 @@ from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRankIn
 from sparse_prefgp.covariances.low_rank_buckets import LowRankInBuckets, Told, times
 from sparse_prefgp.covariances.residual import Term, summed
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.support.linalg import add_to_diagonal, constant_matmul
+from sparse_prefgp.support.linalg import add_to_diagonal, constant_matmul, half_log_det_of
 from sparse_prefgp.support.machine import ask
 
 # Matrices of a block that a sweep has at once.
@@ -98,7 +98,7 @@ class LowRankPlusBlocks(LowRankInBuckets):
             half=half,
             white=tf.matmul(half, self._phi[number]),
             natural=shift - tf.matmul(half, taken, transpose_a=True),
-            half_log_det=tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor))),
+            half_log_det=half_log_det_of(factor),
         )
 
     def _gram(self, number: int, part: _Part) -> tf.Tensor:

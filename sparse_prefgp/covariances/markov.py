@@ -16,6 +16,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.finite import positive
 from sparse_prefgp.support.arrays import FloatArray
 
 _ROOT = math.sqrt(3.0)
@@ -83,10 +84,6 @@ class MarkovKernel(gpflow.base.Module):
         return tf.reshape(tf.linalg.matvec(moved, h), tf.shape(early))
 
 
-def _positive(value: Any) -> gpflow.Parameter:
-    return gpflow.Parameter(value, transform=gpflow.utilities.positive())
-
-
 def _scalars(values: tf.Tensor) -> tf.Tensor:
     return values[:, None, None]
 
@@ -101,7 +98,7 @@ class Constant(MarkovKernel):
 
     def __init__(self, variance: Any = 1.0) -> None:
         super().__init__()
-        self.variance = _positive(variance)
+        self.variance = positive(variance)
 
     def start(self) -> tf.Tensor:
         return tf.reshape(self.variance, [1, 1])
@@ -128,7 +125,7 @@ class Wiener(Constant):
 
     def __init__(self, variance: Any = 1.0, rate: Any = 0.02) -> None:
         super().__init__(variance)
-        self.rate = _positive(rate)
+        self.rate = positive(rate)
 
     def added(self, spans: tf.Tensor) -> tf.Tensor:
         return _scalars(self.rate * spans)
@@ -143,7 +140,7 @@ class _Matern(MarkovKernel):
 
     def __init__(self, variance: Any = 1.0, lengthscale: Any = 10.0) -> None:
         super().__init__()
-        self.variance, self.lengthscale = _positive(variance), _positive(lengthscale)
+        self.variance, self.lengthscale = positive(variance), positive(lengthscale)
 
     def start(self) -> tf.Tensor:
         return self.variance * tf.eye(self.size, dtype=self.variance.dtype)

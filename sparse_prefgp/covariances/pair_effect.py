@@ -8,7 +8,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.finite import FiniteKernel, terms_of
+from sparse_prefgp.covariances.finite import FiniteKernel, positive, terms_of
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.multinomial_probit import Form, Looks
 from sparse_prefgp.data.graph import DuelGraph, Noises
@@ -31,7 +31,7 @@ class PairEffect(FiniteKernel):
 
     def __init__(self, variance: Any = 1.0, name: str | None = None) -> None:
         super().__init__(active_dims=slice(-1, None), name=name)
-        self.variance = gpflow.Parameter(variance, transform=gpflow.utilities.positive())
+        self.variance = positive(variance)
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         return tf.zeros_like(gpflow.utilities.ops.difference_matrix(X, X2)[..., 0])

@@ -45,8 +45,8 @@ def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.
     """One undamped sweep under these marginals: of all sites, or of those of a chunk."""
     mean, variance, half_log_det, kept, left_out = marginals
     if left_out is None and _plain(factors, power):
-        limits = factors.noise, factors.lower, factors.upper
-        found = array_moments.by_stretches(array_moments.step, 8, mean, variance, *sites, *limits)
+        said = mean, variance, *sites, *factors.event
+        found = array_moments.by_stretches(array_moments.step, 8, *said)
         around, proposal, tilted = Cavity(*found[:2]), Sites(*found[2:4]), Tilted(*found[4:7])
         change = largest(found[7])
     else:
@@ -66,10 +66,9 @@ def log_z_of(found: SweepState, factors: Factors, power: float = 1.0) -> tf.Tens
 def ends(found: SweepState, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
     """`log_z_of`, and the derivatives that its gradient takes, the sites held."""
     if _plain(factors, power):
-        limits = factors.noise, factors.lower, factors.upper
-        said = *found.cavity, *found.sites, *found.tilted
+        said = *found.cavity, *found.sites, *found.tilted, *factors.event
         number = 3 if factors.lower is None else 4
-        each, *by = array_moments.by_stretches(array_moments.ends, number, *said, *limits)
+        each, *by = array_moments.by_stretches(array_moments.ends, number, *said)
         log_z = tf.reduce_sum(factors.counts * each) - found.half_log_det
         return log_z, Slopes(*(factors.counts * one for one in by), *[None] * (4 - number))
     slopes = factor_slopes(found.cavity, factors, found.tilted, power)

@@ -42,8 +42,7 @@ class Variational(SimultaneousIteration):
         if factors.inside is not None:
             whole += factors.inside
         around = Cavity(mean, whole)
-        table = site_table(*around, factors.noise, factors.lower, factors.upper)
-        slope, curvature = average_slopes(table)
+        slope, curvature = average_slopes(site_table(*around, *factors.event))
         proposal = Sites(nu=slope - curvature * mean, tau=-curvature)
         # The value is taken where the sweeps end; until then it would double their time.
         tilted = Tilted(tf.zeros_like(slope), slope, curvature)
@@ -56,8 +55,7 @@ class Variational(SimultaneousIteration):
         self, found: SweepState, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
     ) -> FixedPoint:
         c = factors.counts
-        table = site_table(*found.cavity, factors.noise, factors.lower, factors.upper)
-        by = average_log_factor(table)
+        by = average_log_factor(site_table(*found.cavity, *factors.event))
         slopes = Slopes(
             noise=c * by.noise,
             upper=c * by.upper,

@@ -28,6 +28,7 @@ from sparse_prefgp.factors.orthants import (
     log_orthants_by_ep,
     propagated_orthants,
 )
+from sparse_prefgp.factors.truncated_normal import LOG_SQRT_2PI
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 # Standard deviations on either side of a mode, or of the means, beyond which nothing counts.
@@ -38,7 +39,6 @@ _STEP = 0.75
 _MODE_STEPS = 30
 # Numbers of all covariances of differences at once: some ten arrays of 64 MB.
 _AT_ONCE = 2**23
-_LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
 def choice_log_probabilities(
@@ -220,7 +220,7 @@ def _log_largest(mean: FloatArray, sd: FloatArray, others: BoolArray, j: int) ->
 
     def of(some: slice) -> FloatArray:
         at = y[some] + own[some] * z
-        density = -0.5 * ((at - centre[some]) / own[some]) ** 2 - _LOG_SQRT_2PI
+        density = -0.5 * ((at - centre[some]) / own[some]) ** 2 - LOG_SQRT_2PI
         height = density + log_ndtr(limits(at, some)).sum(2)
         return np.asarray(logsumexp(height, axis=1) + np.log(z[1] - z[0]))
 
@@ -263,5 +263,5 @@ def _largest_of_known(utilities: FloatArray, variance: float) -> tuple[FloatArra
     behind = (utilities.max(1, keepdims=True) - utilities) / np.sqrt(variance)
     z = behind[:, :, None] + step * np.arange(-half, half + 1)
     below = ndtr(z)
-    rate = np.exp(-0.5 * z**2 - _LOG_SQRT_2PI) / below
+    rate = np.exp(-0.5 * z**2 - LOG_SQRT_2PI) / below
     return np.asarray(rate), np.asarray(step * below.prod(1))

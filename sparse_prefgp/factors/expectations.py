@@ -284,13 +284,13 @@ def _by_rule(
 
 def _average(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
     y, weight = _normal_nodes(sites, rule)
-    at = factor_at(sites, sites.mean + sites.sd * y)
+    at = factor_at(sites, y)
     return tuple(tf.reduce_sum(weight * x, 1) for x in at)
 
 
 def _average_slopes(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
     y, weight = _normal_nodes(sites, rule)
-    below, above, scale = standardised(sites, sites.mean + sites.sd * y)
+    below, above, scale = standardised(sites, y)
     moments = moments_in_graph(below, above)
     slope = tf.reduce_sum(weight * moments.mean, 1) / scale[:, 0]
     return slope, -tf.reduce_sum(weight * moments.reduction, 1) / sites.noise[:, 0]
@@ -329,9 +329,9 @@ def nodes(sites: NormalSites, rule: int) -> tuple[tf.Tensor, tf.Tensor]:
     return centre + tf.reshape(y, shape), tf.reshape(weight, shape)
 
 
-def standardised(sites: NormalSites, z: tf.Tensor) -> tuple[tf.Tensor | None, tf.Tensor, tf.Tensor]:
-    """Limits as the noise sees them from z (k, p), and the standard deviation of the noise."""
-    scale = tf.sqrt(sites.noise)
+def standardised(sites: NormalSites, y: tf.Tensor) -> tuple[tf.Tensor | None, tf.Tensor, tf.Tensor]:
+    """Limits as the noise sees them from z = mean + sd y (k, p), and its standard deviation."""
+    z, scale = sites.mean + sites.sd * y, tf.sqrt(sites.noise)
     below = None if sites.lower is None else (sites.lower - z) / scale
     return below, (sites.upper - z) / scale, scale
 
@@ -351,9 +351,9 @@ def _traced_moments(one_sided: bool, dtype: tf.DType) -> Callable[..., Moments]:
     return tf.function(truncated_moments, [limits, limits], autograph=False)
 
 
-def factor_at(sites: NormalSites, z: tf.Tensor) -> Averages:
-    """The log of the factors at z (k, p) itself, with its derivatives."""
-    below, above, scale = standardised(sites, z)
+def factor_at(sites: NormalSites, y: tf.Tensor) -> Averages:
+    """The log of the factors at z = mean + sd y (k, p) itself, with its derivatives."""
+    below, above, scale = standardised(sites, y)
     moments = moments_in_graph(below, above)
     if below is None:
         upper, lower = -moments.mean, tf.zeros_like(above)

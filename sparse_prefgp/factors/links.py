@@ -23,7 +23,12 @@ from sparse_prefgp.factors.expectations import (
     site_table,
 )
 from sparse_prefgp.factors.sites import Cavity, Factors, Tilted, match_all_moments
-from sparse_prefgp.factors.truncated_normal import log_cdf, log_normal_cdf, truncated_moments
+from sparse_prefgp.factors.truncated_normal import (
+    LOG_SQRT_2PI,
+    log_cdf,
+    log_normal_cdf,
+    truncated_moments,
+)
 from sparse_prefgp.support.custom_gradient import custom_gradient
 
 # No second derivative of the log of a logistic factor with one limit is below -1/4: it may lose as
@@ -71,7 +76,7 @@ class Probit:
 
     def mixed(self, z: tf.Tensor, factors: Factors) -> ThirdDerivatives:
         """The next derivatives, for the gradient of a mode that moves."""
-        return _mixed(z, factors.noise, factors.lower, factors.upper)
+        return _mixed(z, *factors.event)
 
     def log_probability(
         self,
@@ -261,7 +266,7 @@ def _average(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
     y, weight = nodes(sites, rule)
     a, b = _from(sites, y)
     log = _log_logistic(a, b)
-    log_density = log + tf.math.log(weight) - 0.5 * y * y - 0.5 * np.log(2.0 * np.pi)
+    log_density = log + tf.math.log(weight) - 0.5 * y * y - LOG_SQRT_2PI
     share = tf.nn.softmax(log_density, 1)
 
     def mean(values: tf.Tensor) -> tf.Tensor:

@@ -27,6 +27,7 @@ from sparse_prefgp.factors.sites import (
     match_moments,
 )
 from sparse_prefgp.factors.truncated_draws import standard_draws
+from sparse_prefgp.factors.truncated_normal import LOG_SQRT_2PI
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 POINTS = 256
@@ -35,7 +36,6 @@ SWEEPS, SETTLED = 500, 1e-8
 POINTS_UNSETTLED = 4096
 # Numbers held at once by `log_orthants`: some 64 MB each of a handful of arrays.
 _AT_ONCE = 2**23
-_LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
 def sobol_points(count: int, size: int, rng: np.random.Generator) -> FloatArray:
@@ -104,7 +104,7 @@ def _most_constrained_first(
         below = s[:, i + 1 :, i] - np.einsum("njl,nl->nj", factor[:, i + 1 :, :i], factor[:, i, :i])
         factor[:, i + 1 :, i] = below / pivot[:, None]
         limit = (u[:, i] - shift[:, i]) / pivot
-        held = -np.exp(-0.5 * limit**2 - _LOG_SQRT_2PI - log_ndtr(limit))
+        held = -np.exp(-0.5 * limit**2 - LOG_SQRT_2PI - log_ndtr(limit))
         shift[:, i + 1 :] += factor[:, i + 1 :, i] * held[:, None]
         left[:, i + 1 :] -= factor[:, i + 1 :, i] ** 2
     return u, factor

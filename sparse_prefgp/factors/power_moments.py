@@ -97,7 +97,7 @@ def _centred(columns: int, dtype: tf.DType, single: bool) -> Callable[[tf.Tensor
 
 def _power(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
     y, weight = nodes(sites, rule)
-    at = factor_at(sites, sites.mean + sites.sd * y)
+    at = factor_at(sites, y)
     log_density = sites.power * at.value - 0.5 * y * y - LOG_SQRT_2PI + tf.math.log(weight)
     share = tf.nn.softmax(log_density, 1)
     power = sites.power[:, 0]
@@ -146,7 +146,7 @@ def _mode(sites: NormalSites) -> tf.Tensor:
         i: tf.Tensor, y: tf.Tensor, step: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         del step
-        at = factor_at(sites, sites.mean + sites.sd * y)
+        at = factor_at(sites, y)
         gradient = y - sites.power * sites.sd * at.slope
         curvature = 1.0 - sites.power * sites.sd**2 * at.curvature
         step = tf.clip_by_value(-gradient / curvature, -longest, longest)

@@ -55,6 +55,11 @@ class Factors(NamedTuple):
     puts back, min(c, 1); None where that is 1 for all, which needs no quadrature.
     """
 
+    @property
+    def event(self) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor]:
+        """Noise, lower and upper limits: of what each is the probability."""
+        return self.noise, self.lower, self.upper
+
 
 class Cavity(NamedTuple):
     mean: tf.Tensor
@@ -189,8 +194,7 @@ def _unless_whole(
 
 def power_averages(cavity: Cavity, factors: Factors, powers: Power) -> PowerMoments:
     """`power_moments` of all sites, or of one whose tensors have no axis."""
-    limits = factors.noise, factors.lower, factors.upper
-    given = *cavity, *limits, powers * tf.ones_like(factors.upper)
+    given = *cavity, *factors.event, powers * tf.ones_like(factors.upper)
     if factors.upper.shape.rank > 0:
         return power_moments(*given)
     found = power_moments(*(None if x is None else x[None] for x in given))
@@ -231,8 +235,8 @@ def match_all_moments(cavity: Cavity, factors: Factors, power: float = 1.0) -> t
     """`match_power` of sites (t,), what needs no quadrature by NumPy."""
     if power != 1.0:
         return match_power(cavity, factors, power)
-    said = *cavity, factors.noise, factors.lower, factors.upper
-    nu, tau, *tilted = array_moments.by_stretches(array_moments.matched, 5, *said)
+    said = array_moments.by_stretches(array_moments.matched, 5, *cavity, *factors.event)
+    nu, tau, *tilted = said
     found = Sites(nu, tau), Tilted(*tilted)
     return _unless_whole(factors, found, cavity, _match_by_quadrature)
 

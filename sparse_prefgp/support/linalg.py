@@ -252,6 +252,11 @@ def add_to_diagonal(matrix: tf.Tensor, value: tf.Tensor | float) -> tf.Tensor:
     return tf.linalg.set_diag(matrix, tf.linalg.diag_part(matrix) + value)
 
 
+def half_log_det_of(factor: tf.Tensor) -> tf.Tensor:
+    """½ log|L L'| of a lower triangular factor L (m, m), a scalar; of several their sum."""
+    return tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)))
+
+
 def inverse_lower(factor: tf.Tensor) -> tf.Tensor:
     """Inverse of a lower triangular (m, m) factor."""
     identity = tf.eye(tf.shape(factor)[0], dtype=factor.dtype)
