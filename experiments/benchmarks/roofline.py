@@ -26,7 +26,7 @@ from experiments.benchmarks.shared import (
 )
 from experiments.benchmarks.sweep import OF_PRODUCT, parts_of_a_sweep
 from sparse_prefgp.approximations import DuelPrior
-from sparse_prefgp.engines.propagation import evaluate
+from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.factors.sites import Sites
 from sparse_prefgp.tell.tables import Table
 
@@ -52,7 +52,7 @@ def measure(t: int, n: int, m: int, repeats: int) -> Measured:
     tau = np.random.default_rng(1).random(counted)
 
     def sweep(prior: DuelPrior) -> Any:
-        return evaluate(prior.covariance, prior.factors, sites).change.numpy()
+        return ParallelEP().evaluate(prior.covariance, prior.factors, sites).change.numpy()
 
     def unavoidable() -> None:
         np.matmul(features.T, features.copy())  # B'H; of B with itself BLAS would do half

@@ -24,7 +24,8 @@ from experiments.benchmarks.shared import (
 )
 from sparse_prefgp.approximations import DuelPrior
 from sparse_prefgp.data.graph import DuelGraph, squared_distances_without_gradient
-from sparse_prefgp.engines.propagation import cavities, evaluate
+from sparse_prefgp.engines import ParallelEP
+from sparse_prefgp.engines.propagation import cavities
 from sparse_prefgp.factors.sites import Sites, match_all_moments, totals
 from sparse_prefgp.support.linalg import add_to_diagonal, constant_matmul, inverse_lower
 from sparse_prefgp.tell.tables import Column, Table
@@ -48,7 +49,9 @@ def measure(t: int, n: int, m: int, repeats: int) -> Measured:
     tau = totals(sites, prior.factors.counts)[0].numpy()
     product = median_seconds(lambda: phi.T @ (tau[:, None] * phi), repeats)
     what: dict[str, Callable[[], Any]] = {
-        "one sweep, eager": lambda: evaluate(prior.covariance, prior.factors, sites).change.numpy(),
+        "one sweep, eager": lambda: (
+            ParallelEP().evaluate(prior.covariance, prior.factors, sites).change.numpy()
+        ),
         "one sweep, compiled": step,
         **{f"of it {name}": part for name, part in parts_of_a_sweep(graph, prior, sites).items()},
     }
@@ -87,7 +90,7 @@ def compiled_sweep(prior: DuelPrior, sites: Sites) -> Callable[[], Any]:
 
     @tf.function(autograph=False)
     def compiled(nu: tf.Tensor, tau: tf.Tensor) -> tf.Tensor:
-        result = evaluate(prior.covariance, prior.factors, Sites(nu, tau))
+        result = ParallelEP().evaluate(prior.covariance, prior.factors, Sites(nu, tau))
         # All that the next sweep needs, so that nothing is pruned away.
         return result.proposal, result.change, result.half_log_det
 

@@ -27,13 +27,6 @@ from sparse_prefgp.factors.sites import (
 from sparse_prefgp.support.checks import check_number
 
 
-def evaluate(
-    covariance: Covariance, factors: Factors, sites: Sites, power: float = 1.0
-) -> SweepState:
-    """Marginals, cavities and the sites that one undamped sweep would give."""
-    return step(covariance.marginals(*totals(sites, factors.counts)), factors, sites, power)
-
-
 def cavities(marginals: Marginals, sites: Sites, power: Power = 1.0) -> Cavity:
     """The cavities of all sites, as exactly as the covariance can give them."""
     if marginals.left_out is not None and not tf.is_tensor(power) and power == 1.0:
@@ -110,7 +103,8 @@ class Propagation(SimultaneousIteration):
         return own if self.site_power == 1.0 else f"{own}, site power {self.site_power:g}"
 
     def evaluate(self, covariance: Covariance, factors: Factors, sites: Sites) -> SweepState:
-        return evaluate(covariance, factors, sites, self.site_power)
+        marginals = covariance.marginals(*totals(sites, factors.counts))
+        return step(marginals, factors, sites, self.site_power)
 
     def ended(
         self, found: SweepState, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sparse_prefgp as spg
-from sparse_prefgp.engines.propagation import evaluate
+from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.factors.sites import Sites
 from tests.cases import ALL
 from tests.tolerances import GRADIENT_SOLVER, IDENTITY
@@ -80,7 +80,7 @@ def check_honest(d: Data) -> None:
     # Not by its own word: one more sweep from where it stopped, under a prior made afresh.
     prior = model.approximation.prior(model.problem())
     sites = Sites(*map(tf.constant, model.inference.sites()))
-    change = float(evaluate(prior.covariance, prior.factors, sites).change)
+    change = float(ParallelEP().evaluate(prior.covariance, prior.factors, sites).change)
     if result.converged:
         assert change < TOLERANCE + IDENTITY, result
     else:
