@@ -21,8 +21,8 @@ the partially independent conditional, PIC (Snelson & Ghahramani 2007).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +30,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances.base import PosteriorTerms, WholeTerms
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRankIntermediates
 from sparse_prefgp.covariances.low_rank_buckets import LowRankInBuckets, Told, times
-from sparse_prefgp.covariances.residual import Term, summed
+from sparse_prefgp.covariances.residual import BLOCKS, Term, Unexplained, summed
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.support.linalg import add_to_diagonal, constant_matmul, half_log_det_of
 from sparse_prefgp.support.machine import ask
@@ -133,21 +133,19 @@ class LowRankPlusBlocks(LowRankInBuckets):
         explained = tf.matmul(half, half, transpose_a=True)
         return Told(weights, explained - tf.matmul(scaled, scaled, transpose_b=True), scaled)
 
-    def joining(self, groups: Mapping[str, int], kept: LowRankIntermediates) -> PICTerms:
-        """Of new inputs that join the group of each of these terms, by its name.
+    def joining(self, block: int, kept: LowRankIntermediates) -> PICTerms:
+        """Of new inputs that join a block of PITC, by its number.
 
         `kept` is what `conditioned` gave under the sites.
         """
         u, own = kept
-        terms = [term for term in self._terms if term.name in groups]
-        # Bucket and place in it of the one block that has these groups.
+        term = cast(Unexplained, next(term for term in self._terms if term.name == BLOCKS))
+        members = np.flatnonzero(term.groups == block)
+        # Bucket and place in it of the one block that has these.
         ((bucket, slot),) = {
             (i, int(slot))
             for i, bucket in enumerate(self.buckets)
-            for term in terms
-            for slot in np.flatnonzero(
-                np.isin(bucket.sites, np.flatnonzero(term.groups == groups[term.name])).any(1)
-            )
+            for slot in np.flatnonzero(np.isin(bucket.sites, members).any(1))
         }
         sites = self.buckets[bucket].sites[slot]
         size = int(np.sum(sites < self._num_sites))
@@ -166,12 +164,9 @@ class LowRankPlusBlocks(LowRankInBuckets):
         )
 
         def joined(inputs: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
-            each = [
-                term.with_inputs(inputs, features, sites, theirs)
-                * tf.cast(term.groups[sites] == groups[term.name], features.dtype)
-                for term in terms
-            ]
-            return tf.concat([features, tf.add_n(each)], 1)
+            related = term.with_inputs(inputs, features, sites, theirs)
+            same = tf.cast(term.groups[sites] == block, features.dtype)
+            return tf.concat([features, related * same], 1)
 
         return PICTerms(WholeTerms(weights, reduction), joined)
 

@@ -200,11 +200,6 @@ class SharedNoise(NamedTuple):
         padded = tf.concat([self.variance, tf.zeros_like(self.variance[:1])], 0)
         return tf.gather(padded, bucket.sites)[..., None] * as_float(shared)
 
-    def with_inputs(
-        self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
-    ) -> tf.Tensor:
-        return tf.zeros([tf.shape(features)[0], len(sites)], features.dtype)
-
 
 def shared_noise_of(form: Form, own: FloatArray, variance: tf.Tensor) -> tf.Tensor:
     """`SharedNoise` of the looks of a form, (r, r, g), or (g,) where rows share all of it.

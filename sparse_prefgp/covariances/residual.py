@@ -48,16 +48,6 @@ class Term(Protocol):
         :param features: (g, b, m), the rows of Phi.
         """
 
-    def with_inputs(
-        self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
-    ) -> tf.Tensor:
-        """Covariance (N, b) of the utility of inputs (N, D) that join a group with its sites.
-
-        :param features: (N, m) of the inputs.
-        :param sites: (b,).
-        :param theirs: (b, m), their rows of Phi.
-        """
-
 
 class Unexplained(NamedTuple):
     """`K_vv - Phi Phi'` within groups of sites, such as blocks of PITC; or `A_u K_1 A_u'` of what
@@ -83,6 +73,12 @@ class Unexplained(NamedTuple):
     def with_inputs(
         self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
     ) -> tf.Tensor:
+        """Covariance (N, b) of the utility of inputs (N, D) that join a group with its sites.
+
+        :param features: (N, m) of the inputs.
+        :param sites: (b,).
+        :param theirs: (b, m), their rows of Phi.
+        """
         graph = self.graph
         winners, losers = (as_float(graph.rows[e[sites]]) for e in (graph.winners, graph.losers))
         related = with_rows(self.kernel, inputs, losers)

@@ -16,7 +16,6 @@ from sparse_prefgp.covariances import FeaturesBesideEffects, LowRankPlusBlocks
 from sparse_prefgp.covariances.base import PosteriorTerms, WholeTerms
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
-from sparse_prefgp.covariances.residual import BLOCKS
 from sparse_prefgp.models.pair_posterior import PairPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
@@ -180,7 +179,7 @@ class Blocks:
 
     def joined(self, number: int) -> Posterior:
         """q(f) of inputs that join a block, by its number."""
-        joining = self.covariance.joining({BLOCKS: number}, self.kept)
+        joining = self.covariance.joining(number, self.kept)
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
             return joining.features(inputs, self.prior.features(inputs))

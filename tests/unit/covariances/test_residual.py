@@ -45,9 +45,6 @@ class PairEffects(NamedTuple):
         signs = np.append(np.where(graph.winners < graph.losers, 1.0, -1.0), 0.0)[bucket.sites]
         return self.variance * tf.constant(signs[:, :, None] * signs[:, None, :])
 
-    def with_inputs(self, *_: Any) -> tf.Tensor:
-        raise AssertionError("a utility says nothing of an effect of a pair")
-
 
 class Paired(gpflow.kernels.SquaredExponential):
     """With the variance of effects of pairs next to, which the kernel itself does not use."""
