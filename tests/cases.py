@@ -125,7 +125,7 @@ def run_problem(
 ) -> tuple[DuelPrior, FixedPoint, float]:
     """Prior, fixed point and log evidence of a graph, without a model around it."""
     engine = spg.ParallelEP(tolerance=SOLVER) if engine is None else engine
-    logistic = engine.link_function.name == "logit"
+    logistic = not engine.link_function.has_normal_noise
     prior = prior_of_problem(
         graph, kernel, approximation, noise_variance, inducing, mean_function, logistic
     )

@@ -87,8 +87,8 @@ class ProjectedPoints(gpflow.inducing_variables.InducingPoints):
     :param num_features: D, of the items.
     """
 
-    def __init__(self, Z: Any, num_features: int, name: str | None = None) -> None:
-        super().__init__(Z, name=name)
+    def __init__(self, Z: Any, num_features: int) -> None:
+        super().__init__(Z)
         self.num_features = num_features
 
 

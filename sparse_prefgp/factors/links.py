@@ -67,7 +67,6 @@ class Probit:
 
     has_normal_noise: ClassVar[bool] = True
     """Whether the noise is normal, with the variance that the model names."""
-    name: str = "probit"
 
     def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:
         """log p_i, its slope and its curvature at z, (t,) each."""
@@ -159,7 +158,6 @@ class Logit:
     """
 
     has_normal_noise: ClassVar[bool] = False
-    name: str = "logit"
 
     def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:
         found = self._at(z, factors)

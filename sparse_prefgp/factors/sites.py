@@ -209,9 +209,7 @@ class FactorSlopes(NamedTuple):
     lower: tf.Tensor | None
 
 
-def factor_slopes(
-    cavity: Cavity, factors: Factors, tilted: Tilted, power: float = 1.0
-) -> FactorSlopes:
+def factor_slopes(cavity: Cavity, factors: Factors, tilted: Tilted, power: float) -> FactorSlopes:
     """Where `tilted` is what `match_power` found under the cavity."""
     if power != 1.0:
         return _slopes_by_quadrature(cavity, factors, powers_of(factors, power))
