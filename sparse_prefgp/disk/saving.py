@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from sparse_prefgp.approximations import (
     Approximation,
 )
 from sparse_prefgp.covariances.item_effect import item_effects, know_effects
-from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.people import PeopleFeatures
@@ -32,17 +31,20 @@ from sparse_prefgp.engines import (
     InferenceResult,
     Status,
 )
+from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import decoded
 from sparse_prefgp.models.describing import (
     STREAMED,
     events_of_arrays,
+    from_bytes,
     given_blocks,
+    items_of_arrays,
     roles_of,
     value_of,
 )
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.preference_gp import PreferenceGP
-from sparse_prefgp.models.protocols import Saves
+from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.models.registry import UnknownClass
 from sparse_prefgp.models.streaming.model import StreamedGP
 from sparse_prefgp.models.streaming.rebuilding import rebuilt
@@ -56,7 +58,7 @@ _FLOATS = ("float32", "float64")
 _LONGEST = 200  # what is said of the cause of damage
 
 
-def save(model: Saves, path: str | os.PathLike[str]) -> None:
+def save(model: Predicts, path: str | os.PathLike[str]) -> None:
     """Write a model into a folder, or replace the model that is there.
 
     The folder holds the prior, all parameters with their transforms, priors and `trainable`
@@ -71,13 +73,13 @@ def save(model: Saves, path: str | os.PathLike[str]) -> None:
         `register`; item ids that are neither text nor
         numbers; sites that are not finite.
     """
-    check_kind("model", model, Saves, "a PreferenceGP")
+    check_kind("model", model, DuelGP, "a PreferenceGP")
     files = files_of(model)
     with replaced_folder(Path(path), check_model_place) as folder:
         write_files(folder, files)
 
 
-def files_of(model: Saves) -> dict[str, bytes]:
+def files_of(model: Predicts) -> dict[str, bytes]:
     """The files of a saved model by name; everything that can be refused is refused here."""
     return model_files(*model.described())
 
@@ -137,28 +139,19 @@ def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
 
 def _rebuilt_at_mode(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
     parts, data = decoded(description, arrays), description["duels"]
-    ids, transform = data["item_ids"], data["transform"]
-    if ids is not None:
-        ids = _from_bytes(arrays[ids])
-    named, of_people = data.get("item_rows"), data.get("people_features")
     kernel, centre = parts["kernel"], parts.pop("centre")
-    item = arrays.get("item")
-    # Before effects were of items, each row had one of its own.
-    of_rows = "effects_of" not in data and bool(item_effects(kernel))
+    items, of_people = items_of_arrays(data, arrays), from_bytes(arrays.get("people_features"))
+    if "effects_of" not in data and item_effects(kernel):  # before, each row had one of its own
+        items = replace(items, item=None)
     know_effects(kernel, data.get("effects_known", _EFFECTS_BEFORE))
     events = events_of_arrays(data, arrays)
     if description.get("lean_by_group") is not None:  # before, groups leaned
         assert events.judge is not None
         events = events.saying(labels={parts["terms"].labels[0]: events.judge})
     duels = Duels.from_events(
-        arrays["items"],
+        items,
         events,
-        item=None if of_rows else item,
-        item_rows=None if named is None else ItemRows.from_dict(_from_bytes(arrays[named])),
-        item_ids=ids,
-        feature_names=data["feature_names"],
-        transform=None if transform is None else FeatureTransform.from_dict(transform, arrays),
-        people_features=None if of_people is None else _people(_from_bytes(arrays[of_people])),
+        people_features=None if of_people is None else _people(of_people),
         roles=roles_of(data),
     )
     entry = description["engine"]
@@ -191,10 +184,6 @@ def _people(values: dict[str, Any]) -> PeopleFeatures:
         tuple(values["feature_names"]),
         None if made is None else FeatureTransform.from_dict(made),
     )
-
-
-def _from_bytes(array: Any) -> Any:
-    return json.loads(array.tobytes().decode("utf-8"))
 
 
 def _approximation(entry: dict[str, Any], arrays: Arrays) -> Approximation:

@@ -22,6 +22,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.models.choosing import CHOSEN, forecast_of_sets
+from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.predicting import DuelPredictions
@@ -171,6 +172,18 @@ class DuelGP(
                 warnings.warn(f"Inference did not converge: {self._known.result}.", stacklevel=3)
         return self._known
 
+    def infer(self, restart: bool = False) -> R:
+        """Find the sites for the parameters as they are.
+
+        :param restart: forget the sites of earlier calls and begin at zero.
+        """
+        return self._inferred(restart, warn=False).result
+
+    @property
+    def num_duels_used(self) -> int:
+        """How many duels the log evidence is about."""
+        return int(self.duels.num_duels)
+
     def log_evidence(self) -> float:
         """Log evidence in nats, with the approximation's correction, over all duels."""
         return self._inferred().solution.log_evidence
@@ -216,6 +229,14 @@ class DuelGP(
             else:
                 parts.append(forecast_of_duels(self, rows, events.take(here)))
         return Forecast.joined(parts)
+
+    def coefficients(self, level: float = 0.9) -> KnownCoefficients:
+        """What the duels say of the coefficients of covariates, and of leans by these.
+
+        :param level: of the intervals.
+        :raises ValueError: a model without covariates, or a level outside (0, 1).
+        """
+        return KnownCoefficients.of(self, level)
 
     # For whom. All that is predicted comes from one of these two posteriors, which differ only
     # where people have tastes and nobody is named.

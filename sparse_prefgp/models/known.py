@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from inspect import signature
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import gpflow
 
-from sparse_prefgp.data.contexts import ItemRows
-from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from sparse_prefgp.data.duels import Duels
+    from sparse_prefgp.models.streaming.seen import SeenDuels
 
 NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
@@ -36,74 +37,8 @@ class SampledWins(NamedTuple):
     """(k,) variance of the noise of each difference."""
 
 
-class KnownDuels(Protocol):
-    """What is known of duels wherever they are: `Duels`, and `SeenDuels` of a stream."""
-
-    @property
-    def held(self) -> bool: ...
-
-    @property
-    def unit(self) -> str: ...
-
-    @property
-    def item_ids(self) -> tuple[Hashable, ...] | None: ...
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def transform(self) -> FeatureTransform | None: ...
-
-    @property
-    def group_names(self) -> tuple[Hashable, ...] | None: ...
-
-    @property
-    def roles(self) -> Mapping[str, str]: ...
-
-    @property
-    def label_names(self) -> Mapping[str, tuple[Hashable, ...]]: ...
-
-    @property
-    def group_levels(self) -> IntArray | None: ...
-
-    @property
-    def items(self) -> FloatArray: ...
-
-    @property
-    def item(self) -> IntArray: ...
-
-    @property
-    def item_rows(self) -> ItemRows | None: ...
-
-    @property
-    def comparisons(self) -> IntArray: ...
-
-    @property
-    def num_duels(self) -> int: ...
-
-    @property
-    def num_ties(self) -> int: ...
-
-    @property
-    def levels(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def grade_counts(self) -> IntArray | None: ...
-
-    @property
-    def covariate_names(self) -> tuple[str, ...]: ...
-
-    @property
-    def covariate_squares(self) -> FloatArray | None: ...
-
-    @property
-    def num_items(self) -> int: ...
-
-    @property
-    def num_features(self) -> int: ...
-
-    @property
-    def has_items(self) -> bool: ...
+KnownDuels: TypeAlias = "Duels | SeenDuels"
+"""What is known of duels wherever they are: in memory, or of a stream."""
 
 
 def described_by(value: Any) -> str:

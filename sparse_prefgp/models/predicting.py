@@ -24,6 +24,7 @@ from sparse_prefgp.models.choosing import (
 )
 from sparse_prefgp.models.in_time import InTimeModel
 from sparse_prefgp.models.inputs import Inputs
+from sparse_prefgp.models.known import SampledWins
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.models.people import People
@@ -77,6 +78,17 @@ class DuelPredictions:
             """How items become the rows that the kernel takes."""
 
         def posterior(self) -> Posterior: ...
+
+        @property
+        def row_kernel(self) -> gpflow.kernels.Kernel:
+            """The kernel on the rows of `sample_wins`."""
+
+        def sample_wins(
+            self, size: int, rng: np.random.Generator, above: float = 0.0
+        ) -> SampledWins:
+            """At most `size` duels that one side won, drawn at random."""
+
+        def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
 
     @check_shapes(
         "Xnew: [N, D]",
@@ -234,9 +246,10 @@ class DuelPredictions:
             # What the points err by is much the same for all alternatives.
             return found - logsumexp(found, axis=1, keepdims=True)
 
-        number = group_numbers(self, groups, len(there))
+        judge = group_numbers(self, groups, len(there))
+        number = np.full(len(there), -1) if judge is None else judge
         shares = np.zeros(there.shape)
-        shares[there] = np.exp(over_noises(self, at, number, len(there)))[sets.mask]
+        shares[there] = np.exp(over_noises(self, at, number))[sets.mask]
         return tf.constant(shares)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.approximations.base import CompiledKernel, DuelProblem
 from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
 from sparse_prefgp.covariances.projected import num_features_of
 from sparse_prefgp.data.rows import RowLayout
@@ -73,10 +74,20 @@ class Hyperparameters(gpflow.Module):
             mean_on_rows(self.mean_function, layout),
         )
 
-    def taste_on_rows(self) -> gpflow.kernels.Kernel | None:
-        """The kernel of one's own utility on rows of duels; None without tastes."""
+    def problem(self, compiled: CompiledKernel | None = None) -> DuelProblem:
+        """That of all chunks, at the parameters as they are; each chunk has its own graph."""
+        kernel, mean_function = self.on_rows()
         taste = self.terms.taste
-        return None if taste is None else on_rows(taste, self.row_layout)
+        return DuelProblem(
+            cast(Any, None),
+            kernel,
+            mean_function,
+            inducing_variable=self.inducing_variable,
+            compiled=compiled,
+            taste=None if taste is None else on_rows(taste, self.row_layout),
+            centre=self.centre,
+            **self.likelihood.tensors(),
+        )
 
     def values(self) -> FloatArray:
         """All unconstrained values, one after the other."""
