@@ -26,7 +26,7 @@ from sparse_prefgp.io.streams import ItemTable, StreamedDuels
 from sparse_prefgp.models.streaming.algebra import Algebra
 from sparse_prefgp.models.streaming.hyperparameters import Description
 from sparse_prefgp.models.streaming.part import Part, Reply, Seen, Task, algebra_for
-from sparse_prefgp.models.streaming.rounds import NOT_HERE, Answer, wire_size
+from sparse_prefgp.models.streaming.rounds import NOT_HERE
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.support.mistakes import is_mistake
@@ -274,7 +274,7 @@ class Cluster:
     def sites(self) -> list[FloatArray]:
         raise ValueError(NOT_HERE)
 
-    def work(self, tasks: dict[int, Task]) -> dict[int, Answer]:
+    def work(self, tasks: dict[int, Task]) -> dict[int, Reply | str]:
         patience = max(_LEAST, _PATIENCE * self._slowest)
         if self._timeout is not None:
             # Parts of one worker work one after the other.
@@ -287,19 +287,18 @@ class Cluster:
             k: self._submit(_work, self._place[k], self._run, k, self._generation[k], task)
             for k, task in tasks.items()
         }
-        answers: dict[int, Answer] = {}
+        replies: dict[int, Reply | str] = {}
         # Where lost parts work again, the others have been counted.
         passed = sum(self._rows) - sum(self._rows[k] for k in tasks)
         with closing(self._collect(calls, patience)) as found:
             for k, reply, lost in found:
-                received = 0 if reply is None else wire_size(reply)
-                answers[k] = Answer(reply, wire_size(tasks[k]), received, lost)
-                if reply is not None:
+                replies[k] = lost or reply
+                if not lost:
                     passed += self._rows[k]
                     if self.seen is not None:
                         self.seen(passed)
         self._slowest = time.perf_counter() - started
-        return answers
+        return replies
 
     def rebuild(self, number: int) -> None:
         self._make([number])
@@ -382,18 +381,18 @@ class Cluster:
 
     def _collect(self, calls: dict[int, Any], patience: float) -> Generator[tuple[int, Any, str]]:
         """Number, result and, for a call that is lost, why, as they come."""
-        deadline = time.perf_counter() + patience
         pending = dict(calls)
         try:
-            yield from self._as_they_come(pending, patience, deadline)
+            yield from self._as_they_come(pending, patience)
         finally:
             for call in pending.values():  # nobody waits for these: none is to begin later
                 with suppress(Exception):
                     call.release()
 
     def _as_they_come(
-        self, pending: dict[int, Any], patience: float, deadline: float
+        self, pending: dict[int, Any], patience: float
     ) -> Generator[tuple[int, Any, str]]:
+        deadline = time.perf_counter() + patience
         while pending:
             calls_left = list(pending.values())
             with suppress(TimeoutError, *self._cut_off), self._client.as_current():

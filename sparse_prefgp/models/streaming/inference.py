@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
@@ -48,29 +48,26 @@ class StreamProgress:
 class PartsOptions:
     """Where the parts work, and how."""
 
-    sites: str | os.PathLike[str] | None = None
-    chunk: int | None = None
-    scheduler: str | None = None
-    timeout: float | None = None
+    sites: str | os.PathLike[str] | None
+    chunk: int | None
+    scheduler: str | None
+    timeout: float | None
 
-    @classmethod
-    def of(cls, sites: Any, chunk: Any, scheduler: Any, timeout: Any) -> PartsOptions:
-        """What people gave, checked."""
-        if sites is not None:
-            check_kind("sites", sites, str | os.PathLike, "the path of a new .npy file")
-        if scheduler is not None:
-            hint = "'local' or the address of a Dask scheduler"
-            check_kind("scheduler", scheduler, str, hint)
-        if timeout is not None:
-            check_number("timeout", timeout, above=0.0, hint=", of seconds")
+    def __post_init__(self) -> None:
+        hint = "the path of a new .npy file"
+        check_kind("sites", self.sites, str | os.PathLike | None, hint)
+        hint = "'local' or the address of a Dask scheduler"
+        check_kind("scheduler", self.scheduler, str | None, hint)
+        if self.timeout is not None:
+            check_number("timeout", self.timeout, above=0.0, hint=", of seconds")
         together.check(
-            sites=sites is not None,
-            scheduler=scheduler is not None,
-            no_scheduler=scheduler is None,
-            timeout=timeout is not None,
+            sites=self.sites is not None,
+            scheduler=self.scheduler is not None,
+            no_scheduler=self.scheduler is None,
+            timeout=self.timeout is not None,
         )
-        size = None if chunk is None else whole_number("chunk", chunk, 1)
-        return cls(sites, size, scheduler, timeout)
+        if self.chunk is not None:
+            whole_number("chunk", self.chunk, 1)
 
     @property
     def of_sites(self) -> str:
@@ -165,35 +162,28 @@ class StreamInference:
         return algebra_for(parts, copied, self._approximation, self.place.chunk)
 
 
-class RowProgress:
-    """Tells of the rows of each pass while it is entered."""
+@contextmanager
+def told_of(
+    pool: Pool, coordinator: Coordinator, progress: Callable[[StreamProgress], None] | None
+) -> Iterator[None]:
+    """Tell `progress` of the rows of each pass within the block."""
+    last, total = 0, sum(pool.rows)
+    started = seen_at = time.perf_counter()
 
-    def __init__(
-        self,
-        pool: Pool,
-        coordinator: Coordinator,
-        progress: Callable[[StreamProgress], None] | None,
-    ) -> None:
-        self._pool, self._coordinator, self._progress = pool, coordinator, progress
-        self._last = 0
-        self._started = self._seen_at = time.perf_counter()
-
-    def __enter__(self) -> None:
-        if self._progress is not None:
-            self._pool.seen = self._tell
-
-    def __exit__(self, *error: Any) -> None:
-        self._pool.seen = None
-
-    def _tell(self, rows: int) -> None:
-        assert self._progress is not None
+    def seen(rows: int) -> None:
+        nonlocal last, started, seen_at
+        if progress is None:
+            return
         now = time.perf_counter()
-        if rows <= self._last:  # another pass has begun
-            self._started = self._seen_at
-        self._last, self._seen_at = rows, now
-        total = sum(self._pool.rows)
-        speed = rows / max(now - self._started, 1e-9)
-        at = self._coordinator.at
-        self._progress(
-            StreamProgress(at.what, at.round, rows, total, at.change, speed, (total - rows) / speed)
-        )
+        if rows <= last:  # another pass has begun
+            started = seen_at
+        last, seen_at = rows, now
+        at, speed = coordinator.at, rows / max(now - started, 1e-9)
+        left = (total - rows) / speed
+        progress(StreamProgress(at.what, at.round, rows, total, at.change, speed, left))
+
+    pool.seen = seen
+    try:
+        yield
+    finally:
+        pool.seen = None

@@ -7,23 +7,22 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 from gpflow.models import BayesianModel
 
-from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
+from sparse_prefgp.approximations import VFE, Approximation, SummedApproximation
 from sparse_prefgp.approximations.duel_terms import TermsOfDuels, without_levels
 from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.covariances.low_rank_base import Sums
-from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.covariances.residual import BLOCKS, MAX_BLOCK, joined
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
-from sparse_prefgp.io.streams import Chunk, StreamedDuels
+from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.io.streams.scan import READ_ROWS
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
@@ -34,8 +33,7 @@ from sparse_prefgp.models.checks import (
     likelihood_of,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.coefficients import KnownCoefficients
-from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.known import NotInMemory, SampledWins
 from sparse_prefgp.models.likelihood import Probit
@@ -49,9 +47,9 @@ from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.hyperparameters import PARTS, Hyperparameters
 from sparse_prefgp.models.streaming.inference import (
     PartsOptions,
-    RowProgress,
     StreamInference,
     StreamProgress,
+    told_of,
 )
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
@@ -60,7 +58,6 @@ from sparse_prefgp.models.terms import Term, Terms
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_kind
-from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
 
 # Rows that the default inducing inputs are placed by.
@@ -93,17 +90,6 @@ class StreamedResult(InferenceResult):
         return "; ".join([text, *self.rebuilt])
 
 
-class LoadedPosterior(NamedTuple):
-    """What a model without its duels predicts from."""
-
-    seen: SeenDuels
-    total: Natural
-    """Natural parameters of whitened u."""
-    log_evidence: float
-    """In nats, with the correction."""
-    result: StreamedResult
-
-
 @dataclass(frozen=True, eq=False)
 class SolvedParts:
     """Where inference in parts ended."""
@@ -113,47 +99,27 @@ class SolvedParts:
     total: Natural
     """Natural parameters of whitened u."""
     log_evidence: float
+    """In nats, with the correction."""
 
     @cached_property
     def posterior(self) -> Posterior:
-        parameters = self.parameters
-        kernel, mean_function = parameters.on_rows()
-        # Features of inputs are made of no duel.
-        problem = DuelProblem(
-            cast(Any, None),
-            kernel,
-            mean_function,
-            inducing_variable=parameters.inducing_variable,
-            centre=parameters.centre,
-            **parameters.likelihood.tensors(),
-        )
-        terms = self.total.posterior().terms
-        of_duels = TermsOfDuels.of(kernel, None)
+        problem, terms = self.parameters.problem(), self.total.posterior().terms
+        kernel, mean_function = problem.kernel, problem.mean_function
         if not self.total.size.levels:
             return Posterior(kernel, mean_function, whitened(problem).of_inputs, terms)
+        of_duels, layout = TermsOfDuels.of(kernel, None), self.parameters.row_layout
         of_u = whitened(without_levels(problem, of_duels)).of_inputs
-        beside = of_duels.features(lambda x: of_u(widened(x, parameters.row_layout)), None)
+        beside = of_duels.features(lambda x: of_u(widened(x, layout)), None)
         return Posterior(kernel, mean_function, beside.whole, terms, beside=beside)
 
     @cached_property
     def strangers(self) -> Strangers:
         """People of whom nothing is known, where people have tastes."""
-        p = self.parameters
-        kernel, mean_function = p.on_rows()
-        problem = DuelProblem(
-            cast(Any, None),
-            kernel,
-            mean_function,
-            inducing_variable=p.inducing_variable,
-            taste=p.taste_on_rows(),
-            centre=p.centre,
-            **p.likelihood.tensors(),
-        )
-        basis = whitened(problem)
+        problem = self.parameters.problem()
         # Of the sites alone, without the prior of u.
         told = self.total.minus(Natural.prior(self.total.size))
         known = Sums(as_float(told.precision), as_float(told.shift[:, None]))
-        return Strangers(problem, basis.of_items, known)
+        return Strangers(problem, whitened(problem).of_items, known)
 
 
 @dataclass(frozen=True)
@@ -235,8 +201,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         partitioned = isinstance(engine, PartitionedEP)
         likelihood, terms = likelihood_of(likelihood, noise_variance), checked_terms(terms)
         check_together(
-            kernel,
             approximation,
+            kernel,
             engine,
             seen,
             terms,
@@ -250,7 +216,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             powers_of_sites=partitioned and engine.site_power != 1.0,
         )
         assert isinstance(approximation, SummedApproximation)  # the only ones that are such sums
-        place = PartsOptions.of(sites, chunk, scheduler, timeout)
+        place = PartsOptions(sites, chunk, scheduler, timeout)
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
             assert duels.blocks is not None
@@ -272,7 +238,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             duels = duels.judged_by(seen.group_names)
         duels = replace(duels, own_labels=self.terms.names(seen))
         if inducing_variable is None:
-            inducing_variable = _first_inputs(duels, kernel)
+            rng = np.random.default_rng(0)
+            inducing_variable = default_inputs(duels.sample(_PLACED_BY, rng), kernel, rng)
         points = inducing_points(
             approximation, inducing_variable, duels.num_features, kernel=kernel
         )
@@ -286,19 +253,20 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     @classmethod
     def without_duels(
         cls,
-        parameters: Hyperparameters,
+        seen: SeenDuels,
         approximation: SummedApproximation,
         engine: PartitionedEP,
-        kept: LoadedPosterior,
+        solved: SolvedParts,
+        result: StreamedResult,
     ) -> StreamedGP:
         """A model that predicts from what was kept, and cannot learn."""
         model = cls.__new__(cls)
         BayesianModel.__init__(model)
         for name in PARTS:
-            setattr(model, name, getattr(parameters, name))
-        model._given, model._work = _Given(None, kept.seen, approximation, engine), None
-        summed = SolvedParts(copy.deepcopy(parameters), kept.total, kept.log_evidence)
-        model._known = Inferred(Fingerprint.of(model), summed, kept.result)
+            setattr(model, name, getattr(solved.parameters, name))
+        model._given, model._work = _Given(None, seen, approximation, engine), None
+        solved = replace(solved, parameters=copy.deepcopy(solved.parameters))
+        model._known = Inferred(Fingerprint.of(model), solved, result)
         return model
 
     # What the model was made of.
@@ -312,11 +280,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     def duels(self) -> SeenDuels:
         """What is known of the duels without reading them."""
         return self._given.seen
-
-    @property
-    def num_duels_used(self) -> int:
-        """How many duels the log evidence is about: all."""
-        return self.duels.num_duels
 
     @property
     def approximation(self) -> SummedApproximation:
@@ -338,14 +301,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         :raises ValueError: always; `in_memory` gives a model that has one.
         """
         raise NotInMemory
-
-    def coefficients(self, level: float = 0.9) -> KnownCoefficients:
-        """What the duels say of the coefficients of covariates; see `PreferenceGP.coefficients`.
-
-        :param level: of the intervals.
-        :raises ValueError: a model without covariates, or a level outside (0, 1).
-        """
-        return KnownCoefficients.of(self, level)
 
     @property
     def inputs(self) -> Inputs:
@@ -435,10 +390,10 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         work, parameters = self._workplace("learning"), self.hyperparameters()
         fingerprint, values = Fingerprint.of(self), parameters.values()
         coordinator = work.coordinator(parameters)
-        with RowProgress(work.parts(parameters), coordinator, progress):
+        with told_of(work.parts(parameters), coordinator, progress):
             outcome = coordinator.run(values, tolerance)
             self._known = self._outcome(fingerprint, outcome)
-            if outcome.status is Status.NOT_FINITE:
+            if outcome.result.status is Status.NOT_FINITE:
                 return np.nan, [np.full(v.shape, np.nan) for v in self.trainable_variables]
             found = coordinator.gradient(values, tolerance)
             if found.outcome is not None:
@@ -478,7 +433,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             raise ValueError(NOT_HERE)
         self._inferred(restart=not work.holds_sites)
         nu, tau = np.concatenate(work.parts(self.hyperparameters()).sites(), 1)
-        whole = _whole(stream)
+        (whole,) = stream.chunks(stream.num_sites)
         duels = stream.in_memory(whole)
         engine = ParallelEP(tolerance=self.engine.tolerance)
         model = replace_answers(self, duels, engine=engine)
@@ -505,7 +460,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         progress, report = watch or _Watching()
         work, parameters = self._workplace("inference at other parameters"), self.hyperparameters()
         coordinator = work.coordinator(parameters)
-        with RowProgress(work.parts(parameters), coordinator, progress):
+        with told_of(work.parts(parameters), coordinator, progress):
             outcome = coordinator.run(parameters.values(), restart=restart, report=report)
         return self._outcome(fingerprint, outcome)
 
@@ -515,13 +470,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         work, parameters = self._workplace("inference"), self.hyperparameters()
         work.rebuilt += [text for round_ in outcome.rounds for text in round_.rebuilt]
         result = StreamedResult(
-            converged=outcome.status is Status.CONVERGED,
-            sweeps=len(outcome.rounds),
-            status=outcome.status,
-            largest_change=outcome.change,
-            damping=outcome.damping,
-            jitter=outcome.jitter,
-            clipped=outcome.clipped,
+            **vars(outcome.result),
             rounds=outcome.rounds,
             parts=len(work.parts(parameters).rows),
             sites=work.place.of_sites,
@@ -553,14 +502,3 @@ def _by_people(duels: StreamedDuels, approximation: Approximation) -> StreamedDu
             f"{MAX_BLOCK:,}; keep fewer of these, or read the duels into memory."
         )
     return duels.in_blocks([names[i] for i in numbers], "person")
-
-
-def _whole(stream: StreamedDuels) -> Chunk:
-    (chunk,) = stream.chunks(stream.num_sites)
-    return chunk
-
-
-def _first_inputs(duels: StreamedDuels, kernel: gpflow.kernels.Kernel) -> FloatArray:
-    rng = np.random.default_rng(0)
-    rows = seen_by_inducing(kernel, duels.sample(_PLACED_BY, rng).distinct_rows()[0])
-    return kmeans_inputs(rows, number_of_inducing(len(rows)), rng)

@@ -8,28 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.items import Items, OfItems
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.known import NotInMemory
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-
-_NOT_KEPT = (
-    "events",
-    "given",
-    "winners",
-    "losers",
-    "counts",
-    "ties",
-    "grades",
-    "covariates",
-    "weights",
-    "rows_given",
-    "counts_given",
-    "weights_given",
-    "decided",
-    "effective_counts",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,18 +87,10 @@ class SeenDuels(OfItems):
         return cls(known, np.full(2, totals.duels), totals.duels, False, **said)
 
     def __getattr__(self, name: str) -> Any:
-        if name in _NOT_KEPT:
+        if name in Duels.__dataclass_fields__ or hasattr(Duels, name):
             raise NotInMemory
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
         what = f"between {self.num_items:,} items" if self.has_items else "with inline features"
         return f"SeenDuels({self.num_duels:,} duels {what})"
-
-    def distinct_rows(self, numbered: bool = False) -> Any:
-        """Refused, as `Duels.distinct_rows` needs to know who met whom."""
-        raise NotInMemory
-
-    def summary(self) -> Any:
-        """Refused, as is `Duels.summary`."""
-        raise NotInMemory
