@@ -110,8 +110,7 @@ class Posterior:
             if self.pairs is not None:
                 more = self.pairs.added(inputs, ahead - behind)
                 mean, variance = mean + more[0], variance + more[1]
-        same = tf.reduce_all(first == second, -1)
-        return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
+        return moments_of_pairs(first, second, mean, variance)
 
     def joining(self, block: Any) -> Posterior:
         """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
@@ -189,6 +188,15 @@ class Blocks:
         return Posterior(
             self.problem.kernel, self.problem.mean_function, features, joining.posterior
         )
+
+
+def moments_of_pairs(
+    first: tf.Tensor, second: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor
+) -> tf.Tensor:
+    """Mean and variance side by side, (N, 2), of differences of two inputs (N, D) each; rounding
+    parts none from itself."""
+    same = tf.reduce_all(first == second, -1)
+    return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
 
 
 class SetPosterior(NamedTuple):

@@ -33,7 +33,7 @@ from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import DAYS_A_YEAR
-from sparse_prefgp.models.posterior import Posterior, ask_for_joint
+from sparse_prefgp.models.posterior import Posterior, ask_for_joint, moments_of_pairs
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.linalg import chunks
 
@@ -189,8 +189,7 @@ class TimePosterior(Posterior):
             variance[apart] = own[:q] + own[q:] - shared
         variance += self._in_time.left(first, second)
         mean += self._prior_mean(first) - self._prior_mean(second)
-        same = tf.reduce_all(first == second, -1)
-        return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
+        return moments_of_pairs(first, second, mean, variance)
 
     def joint(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean (N,) and covariance (N, N) for rows (N, D).
