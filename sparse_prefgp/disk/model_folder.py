@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.disk.folders import check_replaceable, contents
+from sparse_prefgp.disk.folders import check_replaceable, contents, has_format
 from sparse_prefgp.support.numpy_files import read_archive
 
 FORMAT = "sparse_prefgp model"
@@ -109,14 +109,15 @@ def check_model_place(folder: Path) -> None:
     :raises ValueError: naming what would be lost.
     """
     description = folder / DESCRIPTION
-    foreign = [DESCRIPTION] if description.exists() and not _is_ours(description) else []
+    lost = description.exists() and not has_format(description, FORMAT)
+    foreign = [DESCRIPTION] if lost else []
     check_replaceable(folder, foreign_files(folder) or foreign, "a saved model")
 
 
 def foreign_files(folder: Path) -> list[str]:
     """Names in a folder that are not part of a saved model, which may be damaged."""
     ours = set() if (folder / DESCRIPTION).is_symlink() else {DESCRIPTION}
-    if _is_ours(folder / DESCRIPTION):
+    if has_format(folder / DESCRIPTION, FORMAT):
         arrays = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")).get("arrays")
         file = str(arrays.get("file")) if isinstance(arrays, dict) else ""
         # Of any other name it would be somebody else's, whatever the description says.
@@ -133,13 +134,6 @@ def is_named_by_contents(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest().startswith(named[1])
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8"))["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 def checksum(description: dict[str, Any]) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gpflow
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from sparse_prefgp.covariances.projected import seen_by_inducing
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_inducing_count
+from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.kmeans import kmeans_labels, unit_spread
 
 
@@ -45,6 +49,14 @@ def kmeans_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> Flo
         spare = [row for row in rng.permutation(rows) if row.tobytes() not in known]
         centres = np.concatenate([centres, spare[: count - len(centres)]])
     return centres
+
+
+def default_inputs(
+    duels: Duels, kernel: gpflow.kernels.Kernel, rng: np.random.Generator
+) -> FloatArray:
+    """k-means centres of the rows of some duels, (m, D), or of what a kernel projects them to."""
+    rows = seen_by_inducing(kernel, duels.distinct_rows()[0])
+    return kmeans_inputs(rows, number_of_inducing(len(rows)), rng)
 
 
 def farthest_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> FloatArray:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import gpflow
@@ -81,14 +80,6 @@ class Effects(NamedTuple):
     variance: gpflow.Parameter
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What others ask a term, in place of which term it is."""
-
-    thing: str | None = None
-    """What it is in the table of what goes together, if anything does not."""
-
-
 class Term(gpflow.Module, metaclass=ABCMeta):
     """A term of the prior, beyond the kernel of the items. To be derived from.
 
@@ -97,7 +88,8 @@ class Term(gpflow.Module, metaclass=ABCMeta):
     (`on`), which shares the parameters that are there already.
     """
 
-    facts: ClassVar[Facts] = Facts()
+    thing: ClassVar[str | None] = None
+    """What it is in the table of what goes together, if anything does not."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -118,7 +110,7 @@ class Term(gpflow.Module, metaclass=ABCMeta):
 
     def things(self, duels: Any) -> dict[str, Any]:
         """What it brings into a model, by the names of `support.together`."""
-        return {} if self.facts.thing is None else {self.facts.thing: True}
+        return {} if self.thing is None else {self.thing: True}
 
     def __repr__(self) -> str:
         return described_by(self)
@@ -292,7 +284,7 @@ class Taste(Term):
         half-t prior of that scale, by default 0.25 over what the features make of it.
     """
 
-    facts = Facts("tastes")
+    thing = "tastes"
 
     def __init__(self, kernel: gpflow.kernels.Kernel, by_features: Any = None) -> None:
         super().__init__()
