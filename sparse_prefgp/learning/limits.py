@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -156,7 +157,7 @@ def hardly_returning(model: Predicts) -> Iterator[str]:
         )
 
 
-def _runaway(model: Predicts) -> Iterator[str]:
+def _runaway(model: Any) -> Iterator[str]:
     scales = (p for part in _leaves(model.kernel) for k, p in vars(part).items() if "variance" in k)
     # A prior says how large the noise is where no duel does.
     if not any(isinstance(p, gpflow.Parameter) and p.trainable and p.prior is None for p in scales):
@@ -180,7 +181,7 @@ def _runaway(model: Predicts) -> Iterator[str]:
     )
 
 
-def _decided(model: Predicts) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
+def _decided(model: Any) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
     """Winners (k, D), losers (k, D) and noise (k,) of at most 2,000 duels that one side won."""
     ahead, behind, noise = model.sample_wins(_SAMPLE, np.random.default_rng(0), 0.1 * NOISELESS)
     different = np.any(ahead != behind, 1)

@@ -1,22 +1,23 @@
-"""What is known of duels wherever they are, and what a stream does not keep."""
+"""What a stream of duels does not keep, and what models tell of themselves."""
 
 from __future__ import annotations
 
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import gpflow
+import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray
-
-if TYPE_CHECKING:
-    from sparse_prefgp.data.duels import Duels
-    from sparse_prefgp.models.streaming.seen import SeenDuels
 
 NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
     "a machine where they fit, and use the model it gives."
 )
+
+
+# What `save` writes: a description for JSON, and the arrays that it names.
+Written: TypeAlias = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 class NotInMemory(ValueError, AttributeError):
@@ -35,10 +36,6 @@ class SampledWins(NamedTuple):
     """(k, D) rows of winner and loser as `row_kernel` takes them."""
     noise: FloatArray
     """(k,) variance of the noise of each difference."""
-
-
-KnownDuels: TypeAlias = "Duels | SeenDuels"
-"""What is known of duels wherever they are: in memory, or of a stream."""
 
 
 def described_by(value: Any) -> str:

@@ -19,8 +19,9 @@ from sparse_prefgp.covariances.coefficients import (
 )
 from sparse_prefgp.data.leaning import OF_LABELS, Leaning
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.models.known import KnownDuels, described_by
-from sparse_prefgp.models.parameters import LogParameter, half_t
+from sparse_prefgp.models.known import described_by
+from sparse_prefgp.models.parameters import LogParameter, half_t, take_by_name
+from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_choice, check_kind, check_number, check_shape
 from sparse_prefgp.support.words import shortened
@@ -143,7 +144,6 @@ class Coefficients(Term):
         if learned and self._names in (None, names):
             check_shape("The variance of Coefficients", given.numpy(), len(names))
             return made
-        known = dict(zip(self._names or (), given.numpy(), strict=True)) if learned else {}
         if learned:
             given = None
         for c in np.flatnonzero(squares == 0.0)[:1] if given is None else ():
@@ -161,8 +161,7 @@ class Coefficients(Term):
             )
         made.variance = variance_parameter(np.broadcast_to(array, squares.shape))
         if learned:
-            values = zip(names, made.variance.numpy(), strict=True)
-            made.variance.assign([known.get(name, value) for name, value in values])
+            take_by_name(made.variance, names, self.variance, self._names)
             gpflow.set_trainable(made.variance, self.variance.trainable)
         return made
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from sparse_prefgp.models.describing import (
     STREAMED,
     arrays_of_names,
     described_as_any,
     described_columns,
 )
+from sparse_prefgp.models.known import Written
 from sparse_prefgp.support.plain import plain
 
 
-def described(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def described(model: Any) -> Written:
     """The description and the arrays.
 
     :raises ValueError: what `save` raises about the model.

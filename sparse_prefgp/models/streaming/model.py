@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -35,12 +35,14 @@ from sparse_prefgp.models.checks import (
 )
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import NotInMemory, SampledWins
+from sparse_prefgp.models.known import NotInMemory, SampledWins, Written
 from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.outcomes import places_of
+from sparse_prefgp.models.parameters import pieces_of
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.preference_gp import replace as replace_answers
+from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural
@@ -49,15 +51,13 @@ from sparse_prefgp.models.streaming.inference import (
     PartsOptions,
     StreamInference,
     StreamProgress,
-    told_of,
 )
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
-from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.streaming.settled import sites_of_graph
 from sparse_prefgp.models.terms import Term, Terms
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import check_kind
+from sparse_prefgp.support.checks import check_kind, whole_number
 from sparse_prefgp.support.words import shortened
 
 # Rows that the default inducing inputs are placed by.
@@ -122,24 +122,7 @@ class SolvedParts:
         return Strangers(problem, whitened(problem).of_items, known)
 
 
-@dataclass(frozen=True)
-class _Given:
-    """What a model is made of that is not a parameter; without a stream it was loaded."""
-
-    stream: StreamedDuels | None
-    seen: SeenDuels
-    approximation: SummedApproximation
-    engine: PartitionedEP
-
-
-class _Watching(NamedTuple):
-    """Called after each chunk, and after each round."""
-
-    progress: Callable[[StreamProgress], None] | None = None
-    report: Callable[[Round], None] | None = None
-
-
-class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
+class StreamedGP(DuelGP):
     """A Gaussian-process utility learned from duels that are read in chunks, or by other machines.
 
     Only the sums over m inducing inputs and two numbers for each duel stay. The posterior is that
@@ -216,7 +199,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             powers_of_sites=partitioned and engine.site_power != 1.0,
         )
         assert isinstance(approximation, SummedApproximation)  # the only ones that are such sums
-        place = PartsOptions(sites, chunk, scheduler, timeout)
+        size = None if chunk is None else whole_number("chunk", chunk, 1)
+        place = PartsOptions(sites, size, scheduler, timeout)
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
             assert duels.blocks is not None
@@ -245,10 +229,9 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         )
         assert points is not None  # every approximation that is a sum has some
         self.inducing_variable = points
-        # Neither of these is a parameter, nor does tf.Module look for any in them.
-        self._given = _Given(duels, seen, approximation, engine)
+        # None of it is a parameter, nor does tf.Module look for any in it.
+        self._work = StreamInference(duels, seen, approximation, engine, place)
         self.terms.check(self.hyperparameters().columns)
-        self._work: StreamInference | None = StreamInference(duels, approximation, engine, place)
 
     @classmethod
     def without_duels(
@@ -264,7 +247,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         BayesianModel.__init__(model)
         for name in PARTS:
             setattr(model, name, getattr(solved.parameters, name))
-        model._given, model._work = _Given(None, seen, approximation, engine), None
+        model._work = StreamInference(None, seen, approximation, engine)
         solved = replace(solved, parameters=copy.deepcopy(solved.parameters))
         model._known = Inferred(Fingerprint.of(model), solved, result)
         return model
@@ -274,25 +257,25 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     @property
     def stream(self) -> StreamedDuels | None:
         """The duels; None for a model that was loaded, which can predict but not learn."""
-        return self._given.stream
+        return self._work.stream
 
     @property
     def duels(self) -> SeenDuels:
         """What is known of the duels without reading them."""
-        return self._given.seen
+        return self._work.seen
 
     @property
     def approximation(self) -> SummedApproximation:
-        return self._given.approximation
+        return self._work.approximation
 
     @property
     def engine(self) -> PartitionedEP:
-        return self._given.engine
+        return self._work.engine
 
     @property
     def rebuilt(self) -> tuple[str, ...]:
         """What was lost on other machines and rebuilt since the model was made, in words."""
-        return () if self._work is None else tuple(self._work.rebuilt)
+        return tuple(self._work.rebuilt)
 
     @property
     def graph(self) -> Any:
@@ -318,7 +301,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             is not above so many times its noise.
         :raises ValueError: a loaded model.
         """
-        stream = self._workplace("sample_wins").stream
+        stream = self._streamed("sample_wins")
         prior = np.diag(between_inducing(self.inducing_variable, self.kernel))
         noise, ratio = 2.0 * float(self.likelihood.noise.numpy()), self.likelihood.noise_ratio
         if 2.0 * np.max(prior) < above * noise:
@@ -348,7 +331,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         levels = tuple(len(self.duels.label_names[column]) for column in labels)
         return Hyperparameters(**parts, covariates=self.duels.covariate_names, levels=levels)
 
-    def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def described(self) -> Written:
         """What `save` writes: a description for JSON, and the arrays that it names.
 
         :raises ValueError: what a saved model cannot hold.
@@ -374,7 +357,9 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         :raises ValueError: a file that cannot be read or holds other duels than before; what a
             scheduler that cannot be reached says.
         """
-        return self._inferred(restart, warn=False, watch=_Watching(progress, report)).result
+        watch = progress, report
+        result: StreamedResult = self._inferred(restart, warn=False, watch=watch).result
+        return result
 
     def evidence_and_gradient(
         self,
@@ -387,25 +372,19 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
         :param tolerance: of inference; by default the engine's.
         """
-        work, parameters = self._workplace("learning"), self.hyperparameters()
-        fingerprint, values = Fingerprint.of(self), parameters.values()
-        coordinator = work.coordinator(parameters)
-        with told_of(work.parts(parameters), coordinator, progress):
+        self._streamed("learning")
+        fingerprint, parameters = Fingerprint.of(self), self.hyperparameters()
+        values = parameters.values()
+        with self._work.telling(parameters, progress) as coordinator:
             outcome = coordinator.run(values, tolerance)
-            self._known = self._outcome(fingerprint, outcome)
+            self._known = Inferred(fingerprint, *self._ended(outcome))
             if outcome.result.status is Status.NOT_FINITE:
                 return np.nan, [np.full(v.shape, np.nan) for v in self.trainable_variables]
             found = coordinator.gradient(values, tolerance)
             if found.outcome is not None:
-                self._known = self._outcome(fingerprint, found.outcome)
+                self._known = Inferred(fingerprint, *self._ended(found.outcome))
         variables = parameters.variables
-        ends = np.cumsum([int(np.prod(v.shape)) for v in variables])[:-1]
-        pieces = {
-            id(v): piece.reshape(v.shape)
-            for v, piece in zip(variables, np.split(found.values, ends), strict=True)
-        }
-        nothing = [v for v in self.trainable_variables if id(v) not in pieces]
-        assert not nothing, f"no gradient for {nothing}"
+        pieces = dict(zip(map(id, variables), pieces_of(found.values, variables), strict=True))
         return found.log_evidence, [pieces[id(v)] for v in self.trainable_variables]
 
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
@@ -427,8 +406,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
         :raises ValueError: a loaded model, or parts in other processes.
         """
-        work = self._workplace("in_memory")
-        stream = work.stream
+        work, stream = self._work, self._streamed("in_memory")
         if work.place.scheduler is not None:
             raise ValueError(NOT_HERE)
         self._inferred(restart=not work.holds_sites)
@@ -443,31 +421,25 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
     def close(self) -> None:
         """Let go of the parts: their sites, and the workers that were started for them."""
-        if self._work is not None:
-            self._work.close()
+        self._work.close()
 
     # Inside.
 
-    def _workplace(self, what: str) -> StreamInference:
-        """Where parts of the duels are worked on; a model that was loaded has none."""
-        if self._work is None:
+    def _streamed(self, what: str) -> StreamedDuels:
+        """The duels; a model that was loaded has none."""
+        if self.stream is None:
             raise together.refused(loaded=True, duels_needed=what)
-        return self._work
+        return self.stream
 
-    def _infer(
-        self, fingerprint: Fingerprint, restart: bool, watch: _Watching | None
-    ) -> Inferred[SolvedParts, StreamedResult]:
-        progress, report = watch or _Watching()
-        work, parameters = self._workplace("inference at other parameters"), self.hyperparameters()
-        coordinator = work.coordinator(parameters)
-        with told_of(work.parts(parameters), coordinator, progress):
+    def _infer(self, restart: bool, watch: Any) -> tuple[SolvedParts, StreamedResult]:
+        self._streamed("inference at other parameters")
+        parameters, (progress, report) = self.hyperparameters(), watch or (None, None)
+        with self._work.telling(parameters, progress) as coordinator:
             outcome = coordinator.run(parameters.values(), restart=restart, report=report)
-        return self._outcome(fingerprint, outcome)
+        return self._ended(outcome)
 
-    def _outcome(
-        self, fingerprint: Fingerprint, outcome: Outcome
-    ) -> Inferred[SolvedParts, StreamedResult]:
-        work, parameters = self._workplace("inference"), self.hyperparameters()
+    def _ended(self, outcome: Outcome) -> tuple[SolvedParts, StreamedResult]:
+        work, parameters = self._work, self.hyperparameters()
         work.rebuilt += [text for round_ in outcome.rounds for text in round_.rebuilt]
         result = StreamedResult(
             **vars(outcome.result),
@@ -477,7 +449,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             duels=self.duels.num_duels,
         )
         summed = SolvedParts(copy.deepcopy(parameters), outcome.total, outcome.log_evidence)
-        return Inferred(fingerprint, summed, result)
+        return summed, result
 
 
 def _by_people(duels: StreamedDuels, approximation: Approximation) -> StreamedDuels:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -69,8 +68,10 @@ class Reply(NamedTuple):
     sweeps: int
     """Passes over these duels."""
     jitter: float
-    seconds: float
-    """Seconds that the work took."""
+
+
+# Of each part by its number what it replied, or why it was lost.
+Replies: TypeAlias = dict[int, Reply | str]
 
 
 class SiteStore:
@@ -163,17 +164,11 @@ class Part:
         self.algebra = algebra
         self._site = Natural.zeros(algebra.natural_size)
 
-    @property
-    def form(self) -> str:
-        """Over what the sums go: items or duels."""
-        return "items" if self.algebra.over_items else "duels"
-
     def work(self, task: Task, seen: Seen | None = None) -> Reply:
         """Do what a task says.
 
         :raises ValueError: a file that cannot be read, or other duels than before.
         """
-        started = time.perf_counter()
         if task.values is not None:
             self.algebra.use(task.values)
         if task.restart:
@@ -182,7 +177,13 @@ class Part:
         cavity = Natural.unpacked(task.cavity, self.algebra.natural_size)
         found, gradient, sweeps = SiteSums(), None, 1
         if task.gradient:
-            gradient, found = self._pull(cavity, seen)
+            # Of what this part adds to the evidence, its sites held.
+            self.algebra.begin(cavity.plus(self._site))
+            own, by_source = np.zeros(self.algebra.num_values), np.zeros(())
+            for _, (slope, here, slope_of_source) in self._pass(self.algebra.pull, seen):
+                own, by_source = own + slope, by_source + slope_of_source
+                found = found.plus(here)
+            gradient = own + self.algebra.pull_source(by_source)
         elif task.sweeps == 0:
             # The Gaussian site that the sites make under the hyperparameters as they are.
             self._site = Natural.zeros(self.algebra.natural_size)
@@ -200,7 +201,6 @@ class Part:
             self.duels.num_rows,
             sweeps,
             self.algebra.jitter,
-            time.perf_counter() - started,
         )
 
     def _sweep(self, cavity: Natural, damping: float, correct: bool, seen: Seen | None) -> SiteSums:
@@ -213,16 +213,6 @@ class Part:
             site, found = site.plus(sums), found.plus(here)
         self._site = site
         return found
-
-    def _pull(self, cavity: Natural, seen: Seen | None) -> tuple[FloatArray, SiteSums]:
-        """Gradient of what this part adds to the evidence, its sites held."""
-        algebra, found = self.algebra, SiteSums()
-        algebra.begin(cavity.plus(self._site))
-        gradient, by_source = np.zeros(algebra.num_values), np.zeros(())
-        for _, (own, here, slope) in self._pass(algebra.pull, seen):
-            gradient, by_source = gradient + own, by_source + slope
-            found = found.plus(here)
-        return gradient + algebra.pull_source(by_source), found
 
     def _pass(
         self, work: Callable[[DuelGraph, FloatArray], Found], seen: Seen | None

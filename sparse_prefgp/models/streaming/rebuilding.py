@@ -12,11 +12,11 @@ from sparse_prefgp.covariances.kernels import between_inducing
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.codec import decoded
 from sparse_prefgp.models.describing import items_of_arrays, roles_of, value_of
+from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.streaming.algebra import size_of
 from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.model import SolvedParts, StreamedGP, StreamedResult
-from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.terms import Terms
 from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
 

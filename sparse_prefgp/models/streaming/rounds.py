@@ -18,7 +18,7 @@ from sparse_prefgp.evidence import summed_log_evidence
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.streaming.algebra import Algebra
 from sparse_prefgp.models.streaming.gaussian import Natural, Size
-from sparse_prefgp.models.streaming.part import Part, Reply, Seen, Task
+from sparse_prefgp.models.streaming.part import Part, Replies, Reply, Seen, Task
 from sparse_prefgp.support.arrays import FloatArray
 
 NOT_HERE = (
@@ -39,10 +39,9 @@ class Pool(Protocol):
     def rows(self) -> tuple[int, ...]:
         """Duels of each part."""
 
-    def work(self, tasks: dict[int, Task]) -> dict[int, Reply | str]:
+    def work(self, tasks: dict[int, Task]) -> Replies:
         """Let the parts of these numbers work at once.
 
-        :return: what each replied, or why it was lost.
         :raises ValueError: a part that cannot do its work anywhere, such as a file that cannot be
             read. OSError: nobody left to do it.
         """
@@ -81,8 +80,9 @@ class InProcess:
         for part in self._parts:
             part.algebra = algebra
 
-    def work(self, tasks: dict[int, Task]) -> dict[int, Reply | str]:
-        before, replies = 0, {}
+    def work(self, tasks: dict[int, Task]) -> Replies:
+        before = 0
+        replies: Replies = {}
 
         def seen(rows: int) -> None:
             if self.seen is not None:
@@ -129,8 +129,6 @@ class Round:
     """Bytes received from each part."""
     seconds: float
     """Wall seconds of the round."""
-    part_seconds: tuple[float, ...]
-    """Seconds of each part's own work."""
     rebuilt: tuple[str, ...] = ()
     """What was lost and rebuilt, in words."""
 
@@ -226,7 +224,10 @@ class Coordinator:
             change = round_.change
             if not (math.isfinite(change) and math.isfinite(round_.log_evidence)):
                 status = Status.NOT_FINITE
-                self._forget()
+                # Sites that are not finite are nothing to resume from.
+                self._values = [None] * len(self._values)
+                self._sites = [Natural.zeros(self._size) for _ in self._sites]
+                self._fresh = True
                 break
             if change <= tolerance and not round_.rebuilt:
                 status = Status.CONVERGED
@@ -259,12 +260,6 @@ class Coordinator:
         seen = [reply.seen for reply in replies]
         evidence = summed_log_evidence((s.evidence + s.correction for s in seen), half_log_det)
         return Gradient(evidence, gradient, outcome)
-
-    def _forget(self) -> None:
-        """Sites that are not finite are nothing to resume from."""
-        self._values = [None] * len(self._values)
-        self._sites = [Natural.zeros(self._size) for _ in self._sites]
-        self._fresh = True
 
     def _round(
         self, values: FloatArray, number: int, damping: float, tolerance: float, begin: bool
@@ -300,7 +295,6 @@ class Coordinator:
                 sent,
                 received,
                 time.perf_counter() - started,
-                tuple(reply.seconds for reply in replies),
                 news,
             ),
             max(reply.jitter for reply in replies),
@@ -336,7 +330,13 @@ class Coordinator:
                     received[k] += wire_size(reply)
                     replies[k] = reply
                     continue
-                self._count_lost(k, reply)
+                self._lost += 1
+                self._news.append(f"part {k} was rebuilt from its last message: {reply}")
+                if self._lost > MAX_REBUILDS * len(self._sites):
+                    raise ConnectionError(
+                        f"Parts were lost {self._lost} times in one run, the last time because "
+                        f"{reply}; check the workers and their memory, or give a longer timeout."
+                    )
                 # Its sites begin at zero, in the cavity of its last message.
                 again[k] = tasks[k]._replace(values=values, restart=True)
             for k in again:
@@ -352,15 +352,6 @@ class Coordinator:
             self._values[k] = values.copy()
         in_order = [replies[k] for k in sorted(replies)]
         return in_order, tuple(sent.tolist()), tuple(received.tolist())
-
-    def _count_lost(self, number: int, reason: str) -> None:
-        self._lost += 1
-        self._news.append(f"part {number} was rebuilt from its last message: {reason}")
-        if self._lost > MAX_REBUILDS * len(self._sites):
-            raise ConnectionError(
-                f"Parts were lost {self._lost} times in one run, the last time because {reason}; "
-                "check the workers and their memory, or give a longer timeout."
-            )
 
 
 class Gradient(NamedTuple):
