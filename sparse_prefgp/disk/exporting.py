@@ -16,6 +16,7 @@ import tensorflow as tf
 from sparse_prefgp.disk.folders import check_replaceable, contents, has_format, replaced_folder
 from sparse_prefgp.engines import Status
 from sparse_prefgp.factors.choices import propagated_choices
+from sparse_prefgp.models.likelihood import Outcomes
 from sparse_prefgp.models.posterior import CHUNK
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.checks import check_kind
@@ -93,7 +94,14 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         )
     ratios, link = model.likelihood.new_ratios(with_cuts=False), model.engine.link_function
     noises, weights = float(model.likelihood.noise.numpy()) * ratios.ratios, ratios.weights
-    model = _constant(model)
+    # A variable would have to be kept by whoever loads a function that reads it: tensors for
+    # parameters, at the same sites.
+    constant = model.with_values(list(map(tf.convert_to_tensor, model.leaves())))
+    constant.inference.restore(*model.inference.sites(), model.infer())
+    # Of groups that nobody knows yet there is the prior, which no tensor has.
+    constant.likelihood.noise_ratio = model.likelihood.noise_ratio
+    constant.likelihood.cut_scale = model.likelihood.cut_scale
+    model = constant
     # With constants for what the kernel of a view has besides the model's parameters.
     utilities, outcomes = (
         replace(posterior, kernel=gpflow.utilities.freeze(posterior.kernel))
@@ -114,12 +122,12 @@ def _predictions(model: PreferenceGP) -> tf.Module:
 
     def predict_duel(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
         both = _in_chunks(outcomes.difference, model.inputs.pairs(first, second))
-        mean, variance = both[:, 0], both[:, 1]
-        found = {"probability": tf.exp(model.likelihood.log_win(link, mean, variance))}
+        said = Outcomes(model.likelihood, link, both[:, 0], both[:, 1])
+        found = {"probability": tf.exp(said.win)}
         if model.likelihood.margin is not None:
-            found["tie_probability"] = tf.exp(model.likelihood.log_tie(link, mean, variance))
+            found["tie_probability"] = tf.exp(said.tie)
         if model.duels.levels is not None:
-            found["grade_probabilities"] = tf.exp(model.likelihood.log_grades(link, mean, variance))
+            found["grade_probabilities"] = tf.exp(said.grades)
         return found
 
     def predict_choice(items: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -155,19 +163,6 @@ def _predictions(model: PreferenceGP) -> tf.Module:
     module.predict_f = _of_rows(predict_f, items=items)
     module.predict_duel = _of_rows(predict_duel, first=items, second=items)
     return module
-
-
-def _constant(model: PreferenceGP) -> PreferenceGP:
-    """The model, as far as probabilities go, with tensors for parameters, at the same sites.
-
-    A variable would have to be kept by whoever loads a function that reads it.
-    """
-    constant = model.with_values(list(map(tf.convert_to_tensor, model.leaves())))
-    constant.inference.restore(*model.inference.sites(), model.infer())
-    # Of groups that nobody knows yet there is the prior, which no tensor has.
-    constant.likelihood.noise_ratio = model.likelihood.noise_ratio
-    constant.likelihood.cut_scale = model.likelihood.cut_scale
-    return constant
 
 
 def _of_rows(function: Callable[..., dict[str, tf.Tensor]], **inputs: tf.TensorSpec) -> Any:

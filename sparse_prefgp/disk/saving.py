@@ -79,7 +79,7 @@ def save(model: Predicts, path: str | os.PathLike[str]) -> None:
         write_files(folder, files)
 
 
-def files_of(model: Predicts) -> dict[str, bytes]:
+def files_of(model: Any) -> dict[str, bytes]:
     """The files of a saved model by name; everything that can be refused is refused here."""
     return model_files(*model.described())
 
@@ -110,7 +110,13 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     try:
         streamed = description.get("kind") == STREAMED
         model = rebuilt(description, arrays) if streamed else _rebuilt(description, arrays)
-        _check_whole(model, arrays)
+        if "integrated" in description:
+            model = IntegratedGP.rebuilt(model, description["integrated"], arrays)
+        if arrays.unread:
+            raise ValueError(f"nothing says what the array {min(arrays.unread)!r} is of")
+        for parameter in model.parameters:
+            if 0 in parameter.shape[:1] or not np.all(np.isfinite(parameter.numpy())):
+                raise ValueError(f"the parameter {parameter.name!r} is empty or not finite")
     except (UnknownClass, NotEnoughMemory):  # no damage
         raise
     except Exception as error:  # whatever can be wrong with what somebody else has written
@@ -120,27 +126,19 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     return model
 
 
-def _check_whole(model: PreferenceGP | StreamedGP, arrays: Arrays) -> None:
-    """:raises ValueError: something is left over, or is not finite."""
-    if arrays.unread:
-        raise ValueError(f"nothing says what the array {min(arrays.unread)!r} is of")
-    for parameter in model.parameters:
-        if 0 in parameter.shape[:1] or not np.all(np.isfinite(parameter.numpy())):
-            raise ValueError(f"the parameter {parameter.name!r} is empty or not finite")
-
-
 def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
-    """The model that `described` has described, of points too."""
-    at_mode = _rebuilt_at_mode(description, arrays)
-    if "integrated" not in description:
-        return at_mode
-    return IntegratedGP.rebuilt(at_mode, description["integrated"], arrays)
-
-
-def _rebuilt_at_mode(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
+    """The model that `describing.described` has described."""
     parts, data = decoded(description, arrays), description["duels"]
     kernel, centre = parts["kernel"], parts.pop("centre")
-    items, of_people = items_of_arrays(data, arrays), from_bytes(arrays.get("people_features"))
+    items, people = items_of_arrays(data, arrays), from_bytes(arrays.get("people_features"))
+    if people is not None:
+        made, names = people["transform"], people["names"]
+        people = PeopleFeatures(
+            tuple(names),
+            np.array(people["values"], dtype=np.float64).reshape(len(names), -1),
+            tuple(people["feature_names"]),
+            None if made is None else FeatureTransform.from_dict(made),
+        )
     if "effects_of" not in data and item_effects(kernel):  # before, each row had one of its own
         items = replace(items, item=None)
     know_effects(kernel, data.get("effects_known", _EFFECTS_BEFORE))
@@ -151,7 +149,7 @@ def _rebuilt_at_mode(description: dict[str, Any], arrays: Arrays) -> PreferenceG
     duels = Duels.from_events(
         items,
         events,
-        people_features=None if of_people is None else _people(of_people),
+        people_features=people,
         roles=roles_of(data),
     )
     entry = description["engine"]
@@ -174,16 +172,6 @@ def _rebuilt_at_mode(description: dict[str, Any], arrays: Arrays) -> PreferenceG
     inference["status"] = Status[inference["status"]]
     model.inference.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
     return model
-
-
-def _people(values: dict[str, Any]) -> PeopleFeatures:
-    made = values["transform"]
-    return PeopleFeatures(
-        tuple(values["names"]),
-        np.array(values["values"], dtype=np.float64).reshape(len(values["names"]), -1),
-        tuple(values["feature_names"]),
-        None if made is None else FeatureTransform.from_dict(made),
-    )
 
 
 def _approximation(entry: dict[str, Any], arrays: Arrays) -> Approximation:
