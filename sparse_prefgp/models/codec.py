@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -18,6 +19,7 @@ import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances import markov
 from sparse_prefgp.covariances.projected import num_features_of, points_of
+from sparse_prefgp.models.known import Written
 from sparse_prefgp.models.likelihood import BOX, JUDGE, Probit
 from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.models.registry import class_of, kind_of, named
@@ -60,8 +62,8 @@ class Encoder:
     def __init__(self) -> None:
         self.parameters: list[Json] = []
         self.arrays: dict[str, np.ndarray] = {}
-        self._numbers: dict[int, int] = {}
-        self._kept: list[Any] = []  # alive, so that their ids stay theirs
+        # By their ids, with each, so that these stay theirs.
+        self._numbers: dict[int, tuple[int, gpflow.Parameter]] = {}
 
     def module(self, value: Any, role: str) -> Json:
         """A kernel or a mean function; `role` names it in messages.
@@ -90,7 +92,13 @@ class Encoder:
                 continue
             result["arguments"][name] = self._argument(held, f"{where}, argument {name!r}", role)
         if isinstance(value, gpflow.kernels.Kernel):
-            result["active_dims"] = _encode_dims(value.active_dims)
+            dims = value.active_dims
+            if isinstance(dims, slice):
+                ends = (dims.start, dims.stop, dims.step)
+                ends_as_read = [None if end is None else int(end) for end in ends]
+                result["active_dims"] = {"slice": ends_as_read}
+            else:
+                result["active_dims"] = {"columns": np.asarray(dims).tolist()}
         for name, attribute in vars(value).items():
             if _is_parameter(attribute):
                 result["parameters"][name] = self.parameter(attribute, f"{where}, {name}")
@@ -103,8 +111,7 @@ class Encoder:
         """The number of a parameter, which is written when it is first seen."""
         if id(value) not in self._numbers:
             number = len(self.parameters)
-            self._numbers[id(value)] = number
-            self._kept.append(value)
+            self._numbers[id(value)] = number, value
             self.arrays[f"parameter_{number}"] = value.unconstrained_variable.numpy()
             self.parameters.append(
                 {
@@ -116,7 +123,7 @@ class Encoder:
                     "prior_on": None if value.prior_on is None else value.prior_on.value,
                 }
             )
-        return self._numbers[id(value)]
+        return self._numbers[id(value)][0]
 
     def _argument(self, value: Any, where: str, role: str) -> Json:
         if _is_parameter(value):
@@ -137,12 +144,7 @@ class Decoder:
 
     def __init__(self, parameters: list[Json], arrays: Mapping[str, np.ndarray]) -> None:
         self._arrays, self._entries = arrays, parameters
-        self._parameters: dict[int, gpflow.Parameter] = {}
-
-    def parameter(self, number: int) -> gpflow.Parameter:
-        if number not in self._parameters:
-            self._parameters[number] = self._read(number, self._entries[number])
-        return self._parameters[number]
+        self.parameter = cache(self._read)
 
     def module(self, entry: Json) -> Any:
         """:raises UnknownClass: one that this process does not know."""
@@ -155,7 +157,8 @@ class Decoder:
             value = self.parameter(number) if one else tuple(map(self.parameter, number))
             setattr(result, name, value)
         if "active_dims" in entry:
-            result.active_dims = _decode_dims(entry["active_dims"])
+            ((kind, dims),) = entry["active_dims"].items()
+            result.active_dims = slice(*dims) if kind == "slice" else np.asarray(dims, dtype=int)
         return result
 
     def _value(self, entry: Json) -> Any:
@@ -168,8 +171,8 @@ class Decoder:
             return [self._value(each) for each in value]
         return self._arrays[value] if kind == "array" else value
 
-    def _read(self, number: int, entry: Json) -> gpflow.Parameter:
-        unconstrained = self._arrays[f"parameter_{number}"]
+    def _read(self, number: int) -> gpflow.Parameter:
+        entry, unconstrained = self._entries[number], self._arrays[f"parameter_{number}"]
         transform = _decode_tfp(entry["transform"], "bijectors")
         # Whatever the transform can take; a value at the end of its range has no way back.
         within = np.zeros_like(unconstrained)
@@ -215,17 +218,6 @@ def _constructor(kind: type) -> dict[str, inspect.Parameter]:
         for name, argument in parameters.items()
         if argument.kind not in variable and name not in ("active_dims", "name")
     }
-
-
-def _encode_dims(dims: Any) -> Json:
-    if isinstance(dims, slice):
-        parts = (dims.start, dims.stop, dims.step)
-        return {"slice": [None if part is None else int(part) for part in parts]}
-    return {"columns": np.asarray(dims).tolist()}
-
-
-def _decode_dims(entry: Json) -> Any:
-    return slice(*entry["slice"]) if "slice" in entry else np.asarray(entry["columns"], dtype=int)
 
 
 def _encode_tfp(value: Any, where: str) -> Json | None:
@@ -320,11 +312,12 @@ _MODULES = {
 _OF_JUDGES_BEFORE = ("the noise ratios", "the scales of the cuts")
 
 
-def encoded(model: Any, encoder: Encoder) -> Json:
+def encoded(model: Any) -> Written:
     """What a model is made of, and its parameters; None where it has none of something.
 
     :raises ValueError: what `Encoder.module` raises.
     """
+    encoder = Encoder()
     parts: Json = {"centre": None if model.centre is None else model.centre.tolist()}
     for name, what in _MODULES.items():
         value = getattr(model, name)
@@ -334,7 +327,8 @@ def encoded(model: Any, encoder: Encoder) -> Json:
     if points is not None:
         number = encoder.parameter(points.Z, "the inducing inputs")
         points = {"parameter": number, "num_features": num_features_of(points)}
-    return {**parts, "inducing_variable": points, "parameters": encoder.parameters}
+    parts |= {"inducing_variable": points, "parameters": encoder.parameters}
+    return parts, encoder.arrays
 
 
 def decoded(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Json:

@@ -29,9 +29,10 @@ from sparse_prefgp.data.items import Items
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
-from sparse_prefgp.models.codec import Decoder, Encoder, encoded
-from sparse_prefgp.models.known import KnownDuels
+from sparse_prefgp.models.codec import Decoder, encoded
+from sparse_prefgp.models.known import Written
 from sparse_prefgp.models.registry import class_of, named
+from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.models.terms import Term
 from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.versions import versions
@@ -43,18 +44,24 @@ _NAMES = ("item_ids", "item_rows", "people_features")
 STREAMED = "streamed"
 
 
-def described(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def described(model: Any) -> Written:
     """The description and the arrays.
 
     :raises ValueError: what `save` raises about the model.
     """
     inference = model.infer()
-    encoder = Encoder()
-    parts = encoded(model, encoder)
+    parts, parameters = encoded(model)
     duels, (nu, tau) = model.duels, model.inference.sites()
-    named, said = _described_duels(model)
+    # As it was given where each duel has its block or a weight, else with equal duels merged.
+    in_blocks = model.approximation.has_blocks
+    apart = in_blocks or duels.weights_given is not None
+    named, said = described_events(duels.given if apart else duels.events)
+    if in_blocks:
+        said["blocks"] = given_blocks(model)
+    if duels.known.item is not None:
+        said["item"] = duels.known.item
     arrays = {
-        **encoder.arrays,
+        **parameters,
         "items": duels.items,
         **said,
         **({} if duels.transform is None else duels.transform.arrays()),
@@ -86,7 +93,7 @@ def described(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return description, arrays
 
 
-def described_as_any(model: DuelGP[Any, Any], result: InferenceResult) -> dict[str, Any]:
+def described_as_any(model: DuelGP, result: InferenceResult) -> dict[str, Any]:
     """What is written of any model: versions, approximation, engine, and how inference went.
 
     :raises ValueError: sites that are not finite; what `named_value` raises.
@@ -178,23 +185,7 @@ def named_value(value: Any, role: str) -> dict[str, Any]:
     return {**named(value, role), "fields": fields}
 
 
-def _described_duels(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Who beat whom, how often and by whose judgement.
-
-    As it was given where each duel has its block or a weight, else with equal duels merged.
-    """
-    duels = model.duels
-    in_blocks = model.approximation.has_blocks
-    apart = in_blocks or duels.weights_given is not None
-    named, found = described_events(duels.given if apart else duels.events)
-    if in_blocks:
-        found["blocks"] = given_blocks(model)
-    if duels.known.item is not None:
-        found["item"] = duels.known.item
-    return named, found
-
-
-def described_events(events: Answers) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def described_events(events: Answers) -> Written:
     """A table of events as it is saved: what its numbers stand for, and the arrays."""
     arrays = {"sides": events.sides, "counts": events.counts}
     if not events.in_pairs:

@@ -22,8 +22,7 @@ def random_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> Flo
     :return: (m, D), in the order drawn.
     :raises ValueError: count < 1 or more than the distinct rows.
     """
-    rows = distinct(rows)
-    check_inducing_count(count, len(rows))
+    rows = _enough(rows, count)
     return rows[rng.permutation(len(rows))[:count]]
 
 
@@ -39,8 +38,7 @@ def kmeans_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> Flo
     :return: (m, D), without equal rows.
     :raises ValueError: count < 1 or more than the distinct rows.
     """
-    rows = distinct(rows)
-    check_inducing_count(count, len(rows))
+    rows = _enough(rows, count)
     if count == len(rows):
         return rows
     centres = np.unique(_means(rows, kmeans_labels(rows, count, rng), count), axis=0)
@@ -69,8 +67,7 @@ def farthest_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> F
     :return: (m, D), in the order chosen.
     :raises ValueError: count < 1 or more than the distinct rows.
     """
-    rows = distinct(rows)
-    check_inducing_count(count, len(rows))
+    rows = _enough(rows, count)
     points = unit_spread(rows)
     chosen = [int(rng.integers(len(rows)))]
     nearest = np.full(len(rows), np.inf)
@@ -84,6 +81,13 @@ def farthest_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> F
 def distinct(rows: np.ndarray) -> FloatArray:
     """Distinct rows in ascending order; adding zero makes -0.0 and 0.0 the same row."""
     return np.unique(np.asarray(rows, dtype=float) + 0.0, axis=0)
+
+
+def _enough(rows: np.ndarray, count: int) -> FloatArray:
+    """The distinct rows, unless they are fewer than the inducing inputs that are wanted."""
+    rows = distinct(rows)
+    check_inducing_count(count, len(rows))
+    return rows
 
 
 def _means(rows: FloatArray, labels: IntArray, count: int) -> FloatArray:

@@ -48,7 +48,7 @@ from sparse_prefgp.evidence import (
     lower_bounds,
 )
 from sparse_prefgp.factors.sites import totals
-from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred, Traced
+from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.checks import (
     check_engine,
     check_parts,
@@ -65,7 +65,7 @@ from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import NotInMemory, SampledWins
+from sparse_prefgp.models.known import NotInMemory, SampledWins, Written
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.posterior import (
     Posterior,
@@ -91,7 +91,7 @@ class _Given:
     """That of those which the approximation takes."""
 
 
-class PreferenceGP(DuelGP[Solved, InferenceResult]):
+class PreferenceGP(DuelGP):
     """A Gaussian-process utility learned from duels.
 
     :param duels: `Duels`; t duels between n items with D features.
@@ -287,7 +287,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             f"{self.graph.num_items} distinct items)"
         )
 
-    def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def described(self) -> Written:
         """What `save` writes: a description for JSON, and the arrays that it names.
 
         :raises ValueError: what a saved model cannot hold.
@@ -399,9 +399,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """The same model of these duels, in these slices of time, with copies of its parameters."""
         return replace(self, duels, slices=slices)
 
-    def _infer(
-        self, fingerprint: Fingerprint, restart: bool, watch: Any
-    ) -> Inferred[Solved, InferenceResult]:
+    def _infer(self, restart: bool, watch: Any) -> tuple[Solved, InferenceResult]:
         self._known = None  # its prior may be as large as the new one: let go of it first
         memory = self._sites_memory
         if restart:
@@ -419,7 +417,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         )
         evidence = point.log_evidence(prior.correction)
         solved = Solved(problem, self.approximation, self.engine, point.sites, evidence)
-        return Inferred(fingerprint, solved.with_prior(prior), result)
+        return solved.with_prior(prior), result
 
 
 def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
@@ -436,7 +434,7 @@ def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
 
 
 def replace(
-    model: DuelGP[Any, Any],
+    model: DuelGP,
     answers: Duels | None = None,
     *,
     shared: bool = False,
@@ -469,14 +467,12 @@ def replace(
     tree = tree if shared else copy.deepcopy(tree)
     if slices is not None and (term := time_term(tree["kernel"])) is not None:
         term.slices = slices
-    if (noise := parts.pop("noise_variance", None)) is not None and "likelihood" not in parts:
+    if parts.get("noise_variance") is not None and "likelihood" not in parts:
+        noise = parts.pop("noise_variance")
         check_number("noise_variance", noise, above=0.0)
-        if shared:
-            tree["likelihood"] = copy.copy(tree["likelihood"])
-            tree["likelihood"].noise = copy.deepcopy(model.likelihood.noise)
-        tree["likelihood"].noise.assign(noise)
-    elif noise is not None:
-        parts["noise_variance"] = noise
+        likelihood = tree["likelihood"] = copy.copy(tree["likelihood"])
+        likelihood.noise = copy.deepcopy(likelihood.noise)
+        likelihood.noise.assign(noise)
     kept: dict[str, Any] = {"approximation": model.approximation}
     if model.duels.held:
         kept["engine"] = model.engine

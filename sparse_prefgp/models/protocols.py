@@ -7,13 +7,13 @@ of its own.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.known import NotInMemory
 from sparse_prefgp.models.preference_gp import PreferenceGP
 
-Predicts: TypeAlias = DuelGP[Any, Any]
+Predicts: TypeAlias = DuelGP
 
 
 def holding_duels(model: Predicts) -> PreferenceGP:

@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 from scipy import sparse
 
-from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.approximations.base import FeaturesOfItems
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
 from sparse_prefgp.covariances.base import WholeTerms
@@ -32,11 +32,11 @@ from sparse_prefgp.covariances.kernels import (
     stacked_covariance,
     with_rows,
 )
-from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRankIntermediates
+from sparse_prefgp.covariances.low_rank_base import InducingPosterior
 from sparse_prefgp.covariances.low_rank_buckets import Told
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.models.posterior import CHUNK, Posterior, moments_of_pairs
+from sparse_prefgp.models.posterior import CHUNK, Conditioned, Posterior, moments_of_pairs
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Numbers in one temporary array: about 16 MB.
@@ -46,35 +46,13 @@ _WORTH_EACH = 512
 
 
 @dataclass(frozen=True, eq=False)
-class KnownPeople:
+class KnownPeople(Conditioned):
     """The people of a model under its sites."""
-
-    problem: DuelProblem
-    prior: DuelPrior
-    precision: tf.Tensor
-    """(t,) c tau of the sites."""
-    shift: tf.Tensor
-    """(t,) c nu."""
-
-    @property
-    def taste(self) -> gpflow.kernels.Kernel:
-        assert self.problem.taste is not None
-        return self.problem.taste
 
     @property
     def covariance(self) -> LowRankPlusBlocks | LowRankPlusTastes:
         assert self.prior.people is not None
         return self.prior.people
-
-    @cached_property
-    def kernel(self) -> gpflow.kernels.Kernel:
-        """Of the utility of one person, whoever it is."""
-        return gpflow.kernels.Sum([self.problem.kernel, self.taste])
-
-    @cached_property
-    def kept(self) -> LowRankIntermediates:
-        """Inducing values and blocks under the sites."""
-        return self.covariance.conditioned(self.precision, self.shift)
 
     @property
     def shared(self) -> FeaturesOfItems:
@@ -101,16 +79,10 @@ class KnownPeople:
             np.add.at(scaled, place, one.scaled.numpy())
         u = self.kept.u
         weights, told, scaled = weights / count, told / count**2, scaled / count
-        crossed = as_float(scaled) @ u.inverse
-        explained = as_float(told - scaled @ scaled.T)
-        reduction = tf.concat(
-            [
-                tf.concat([u.terms.reduction, tf.transpose(crossed)], 1),
-                tf.concat([crossed, explained], 1),
-            ],
-            0,
-        )
-        terms = WholeTerms(tf.concat([u.mean[:, 0], as_float(weights)], 0), reduction)
+        crossed = np.asarray(as_float(scaled) @ u.inverse)
+        explained = told - scaled @ scaled.T
+        reduction = np.block([[u.terms.reduction.numpy(), crossed.T], [crossed, explained]])
+        terms = WholeTerms(tf.concat([u.mean[:, 0], as_float(weights)], 0), as_float(reduction))
         own = as_float(self.problem.graph.rows[rows])
 
         by_features, more = self.problem.by_features, []
@@ -124,9 +96,10 @@ class KnownPeople:
                 found.append(by_features.with_features(average, inputs))
             return tf.concat([*found, with_rows(self.problem.taste_of_rows, inputs, own)], 1)
 
-        kernel = self.kernel if count == 1 else _average(self.problem.kernel, self.taste, count)
-        if more:
-            kernel = gpflow.kernels.Sum([kernel, *more])
+        taste = self.problem.taste
+        if count > 1:  # k_1 / K, of the average
+            taste = gpflow.kernels.Product([gpflow.kernels.Constant(1.0 / count), taste])
+        kernel = gpflow.kernels.Sum([self.problem.kernel, taste, *more])
         return Posterior(kernel, self.problem.mean_function, features, terms)
 
     # Many people at once.
@@ -334,11 +307,3 @@ class _OfRows(NamedTuple):
     """(k, p, p) A'G A."""
     scaled: tf.Tensor
     """(k, p, m) A'G Phi chol(P)⁻ᵀ."""
-
-
-def _average(
-    shared: gpflow.kernels.Kernel, own: gpflow.kernels.Kernel, count: int
-) -> gpflow.kernels.Kernel:
-    """k_0 + k_1 / K, of the average utility of K people."""
-    share = gpflow.kernels.Constant(1.0 / count)
-    return gpflow.kernels.Sum([shared, gpflow.kernels.Product([share, own])])
