@@ -179,10 +179,6 @@ class InducingValues(NamedTuple):
     kl: float
     """KL[q(u) || p(u)]."""
 
-    @classmethod
-    def of(cls, mean: tf.Tensor, variance: tf.Tensor, kl: tf.Tensor) -> InducingValues:
-        return cls(mean.numpy(), variance.numpy(), float(kl))
-
 
 @dataclass(frozen=True)
 class LowerBounds:

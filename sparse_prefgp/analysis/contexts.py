@@ -26,8 +26,8 @@ from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.io.texts import features_like
 from sparse_prefgp.io.values import refuse_itself
-from sparse_prefgp.models.known import KnownDuels
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import listing

@@ -22,8 +22,8 @@ from sparse_prefgp.data.items import check_features
 from sparse_prefgp.data.texts import without_markup
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import load_pairs
-from sparse_prefgp.models.known import KnownDuels
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import whole_number

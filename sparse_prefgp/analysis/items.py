@@ -23,8 +23,8 @@ from sparse_prefgp.io.ids import Ids, rows_by_number
 from sparse_prefgp.io.judgements import item_names
 from sparse_prefgp.io.texts import features_like
 from sparse_prefgp.io.values import OWN_ITEMS
-from sparse_prefgp.models.known import KnownDuels
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import agreeing, counted

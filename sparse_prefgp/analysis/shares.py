@@ -25,7 +25,7 @@ from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.files import ITEM_ID
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.sets import CHOICE_SET, OPTIONS
-from sparse_prefgp.models.choosing import look_noise, set_posterior
+from sparse_prefgp.models.choosing import judge_numbers, look_noise, set_posterior
 from sparse_prefgp.models.posterior import SetPosterior
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.models.questions import as_known
@@ -178,7 +178,8 @@ def _columns(
     """What is added to the alternatives, (b, k) each."""
     events = as_known(model, events)
     parts = [
-        (set_posterior(point, inputs, events), look_noise(point, events)) for point in model.points
+        (set_posterior(point, inputs, events), look_noise(point, judge_numbers(events)))
+        for point in model.points
     ]
     k = parts[0][0].mean.shape[1]
     ask(

@@ -17,8 +17,8 @@ from sparse_prefgp.analysis.rivals import LinearRival
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
-from sparse_prefgp.models.known import KnownDuels
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, level_of_interval

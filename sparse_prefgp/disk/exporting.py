@@ -13,10 +13,11 @@ from typing import Any
 import gpflow
 import tensorflow as tf
 
-from sparse_prefgp.disk.folders import check_replaceable, contents, replaced_folder
+from sparse_prefgp.disk.folders import check_replaceable, contents, has_format, replaced_folder
 from sparse_prefgp.engines import Status
 from sparse_prefgp.factors.choice_probabilities import propagated_choices
-from sparse_prefgp.models.posterior import CHUNK, Posterior
+from sparse_prefgp.models.likelihood import Outcomes
+from sparse_prefgp.models.posterior import CHUNK
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.quiet import warnings_alone
@@ -93,15 +94,27 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         )
     ratios, link = model.likelihood.new_ratios(with_cuts=False), model.engine.link_function
     noises, weights = float(model.likelihood.noise.numpy()) * ratios.ratios, ratios.weights
-    model = _constant(model)
-    utilities, outcomes = map(_held, (model.posterior(), model.posterior_of_outcomes()))
+    # A variable would have to be kept by whoever loads a function that reads it: tensors for
+    # parameters, at the same sites.
+    constant = model.with_values(list(map(tf.convert_to_tensor, model.leaves())))
+    constant.inference.restore(*model.inference.sites(), model.infer())
+    # Of groups that nobody knows yet there is the prior, which no tensor has.
+    constant.likelihood.noise_ratio = model.likelihood.noise_ratio
+    constant.likelihood.cut_scale = model.likelihood.cut_scale
+    model = constant
+    # With constants for what the kernel of a view has besides the model's parameters.
+    utilities, outcomes = (
+        replace(posterior, kernel=gpflow.utilities.freeze(posterior.kernel))
+        for posterior in (model.posterior(), model.posterior_of_outcomes())
+    )
     rows = int(outcomes.terms.weights.shape[0])
     if rows > _MOST_ROWS:
         raise ValueError(
             f"The posterior has {rows} inducing variables or items, but a SavedModel holds at most "
             f"{_MOST_ROWS}; export a model with inducing inputs, or use spg.save."
         )
-    items = tf.TensorSpec([None, len(_columns(model))], gpflow.default_float())
+    columns, dtype = len(_columns(model)), gpflow.default_float()
+    items, sets = (tf.TensorSpec([None] * n + [columns], dtype) for n in (1, 2))
 
     def predict_f(items: tf.Tensor) -> dict[str, tf.Tensor]:
         both = _in_chunks(utilities.marginal, model.inputs.rows(items))
@@ -109,12 +122,12 @@ def _predictions(model: PreferenceGP) -> tf.Module:
 
     def predict_duel(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
         both = _in_chunks(outcomes.difference, model.inputs.pairs(first, second))
-        mean, variance = both[:, 0], both[:, 1]
-        found = {"probability": tf.exp(model.likelihood.log_win(link, mean, variance))}
+        said = Outcomes(model.likelihood, link, both[:, 0], both[:, 1])
+        found = {"probability": tf.exp(said.win)}
         if model.likelihood.margin is not None:
-            found["tie_probability"] = tf.exp(model.likelihood.log_tie(link, mean, variance))
+            found["tie_probability"] = tf.exp(said.tie)
         if model.duels.levels is not None:
-            found["grade_probabilities"] = tf.exp(model.likelihood.log_grades(link, mean, variance))
+            found["grade_probabilities"] = tf.exp(said.grades)
         return found
 
     def predict_choice(items: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -122,11 +135,11 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         # What is not there stands in as the first that is.
         there = tf.where(mask[:, :, None], items, first[:, None, :])
         rows = model.inputs.rows(tf.reshape(there, [-1, items.shape[2]]))
-        sets, size = tf.shape(items)[0], tf.shape(items)[1]
-        place = tf.reshape(tf.range(sets * size), [sets, size])
+        number, size = tf.shape(items)[0], tf.shape(items)[1]
+        place = tf.reshape(tf.range(number * size), [number, size])
         pairs = tf.stack([tf.repeat(place, size, axis=1), tf.tile(place, [1, size])], -1)
         both = _in_chunks(outcomes.difference, tf.gather(rows, tf.reshape(pairs, [-1, 2])))
-        both = tf.cast(tf.reshape(both, [sets, size, size, 2]), tf.float64)
+        both = tf.cast(tf.reshape(both, [number, size, size, 2]), tf.float64)
         # Utilities less that of the first.
         apart = both[..., 1]
         covariance = 0.5 * (apart[:, :1, :] + apart[:, :, :1] - apart)
@@ -135,42 +148,21 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         logs, change = propagated_choices(
             tf.repeat(-both[:, 0, :, 0], count, axis=0),
             tf.repeat(covariance, count, axis=0),
-            tf.tile(tf.constant(noises, tf.float64), [sets]),
+            tf.tile(tf.constant(noises, tf.float64), [number]),
             tf.repeat(mask, count, axis=0),
         )
-        shares = tf.reshape(tf.exp(logs), [sets, count, size])
+        shares = tf.reshape(tf.exp(logs), [number, count, size])
         found = {
             "probability": tf.einsum("r,brk->bk", tf.constant(weights, tf.float64), shares),
-            "change": tf.reduce_max(tf.reshape(change, [sets, count]), 1),
+            "change": tf.reduce_max(tf.reshape(change, [number, count]), 1),
         }
         return {name: tf.cast(value, items.dtype) for name, value in found.items()}
 
-    sets = tf.TensorSpec([None, None, len(_columns(model))], gpflow.default_float())
-    module = tf.Module()
-    module.predict_choice = _of_rows(
-        predict_choice, items=sets, mask=tf.TensorSpec([None, None], tf.bool)
-    )
+    module, mask = tf.Module(), tf.TensorSpec([None, None], tf.bool)
+    module.predict_choice = _of_rows(predict_choice, items=sets, mask=mask)
     module.predict_f = _of_rows(predict_f, items=items)
     module.predict_duel = _of_rows(predict_duel, first=items, second=items)
     return module
-
-
-def _constant(model: PreferenceGP) -> PreferenceGP:
-    """The model, as far as probabilities go, with tensors for parameters, at the same sites.
-
-    A variable would have to be kept by whoever loads a function that reads it.
-    """
-    constant = model.with_values(list(map(tf.convert_to_tensor, model.leaves())))
-    constant.inference.restore(*model.inference.sites(), model.infer())
-    # Of groups that nobody knows yet there is the prior, which no tensor has.
-    constant.likelihood.noise_ratio = model.likelihood.noise_ratio
-    constant.likelihood.cut_scale = model.likelihood.cut_scale
-    return constant
-
-
-def _held(posterior: Posterior) -> Posterior:
-    """With constants for what the kernel of a view has besides the model's parameters."""
-    return replace(posterior, kernel=gpflow.utilities.freeze(posterior.kernel))
 
 
 def _of_rows(function: Callable[..., dict[str, tf.Tensor]], **inputs: tf.TensorSpec) -> Any:
@@ -201,13 +193,6 @@ def _columns(model: PreferenceGP) -> list[str]:
 
 
 def _check_replaceable(folder: Path) -> None:
-    foreign = sorted(contents(folder) - (_WRITTEN if _is_ours(folder) else set()))
+    ours = has_format(folder / _EXTRA / _DESCRIPTION, FORMAT)
+    foreign = sorted(contents(folder) - (_WRITTEN if ours else set()))
     check_replaceable(folder, foreign, "an exported model")
-
-
-def _is_ours(folder: Path) -> bool:
-    try:
-        text = (folder / _EXTRA / _DESCRIPTION).read_text(encoding="utf-8")
-        return bool(json.loads(text)["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False

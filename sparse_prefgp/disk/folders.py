@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import shutil
 import tempfile
@@ -154,6 +155,14 @@ def contents(folder: Path) -> set[str]:
     if not folder.is_dir():
         return set()
     return {path.name for path in folder.iterdir() if not _is_for_a_moment(path)}
+
+
+def has_format(path: Path, name: str) -> bool:
+    """Whether it is a file of JSON that says to be of a format of that name."""
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8"))["format"] == name)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def check_replaceable(folder: Path, foreign: Collection[str], what: str) -> None:

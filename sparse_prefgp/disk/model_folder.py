@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.disk.folders import check_replaceable, contents
+from sparse_prefgp.disk.folders import check_replaceable, contents, has_format
 from sparse_prefgp.support.numpy_files import read_archive
 
 FORMAT = "sparse_prefgp model"
@@ -91,7 +91,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any], Arra
     """
     folder = find_model(path)
     description = _read_description(folder)
-    if not (folder / _arrays_of(folder, description)[0]).exists():
+    if not (folder / _named_arrays(description)[0]).exists():
         description = _read_description(folder)  # it may just have been replaced
     return folder, description, _read_arrays(folder, description)
 
@@ -109,16 +109,16 @@ def check_model_place(folder: Path) -> None:
     :raises ValueError: naming what would be lost.
     """
     description = folder / DESCRIPTION
-    foreign = [DESCRIPTION] if description.exists() and not _is_ours(description) else []
+    lost = description.exists() and not has_format(description, FORMAT)
+    foreign = [DESCRIPTION] if lost else []
     check_replaceable(folder, foreign_files(folder) or foreign, "a saved model")
 
 
 def foreign_files(folder: Path) -> list[str]:
     """Names in a folder that are not part of a saved model, which may be damaged."""
     ours = set() if (folder / DESCRIPTION).is_symlink() else {DESCRIPTION}
-    if _is_ours(folder / DESCRIPTION):
-        arrays = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")).get("arrays")
-        file = str(arrays.get("file")) if isinstance(arrays, dict) else ""
+    if has_format(folder / DESCRIPTION, FORMAT):
+        file, _ = _named_arrays(json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")))
         # Of any other name it would be somebody else's, whatever the description says.
         if _NAMED.fullmatch(file) and not (folder / file).is_symlink():
             ours.add(file)
@@ -133,13 +133,6 @@ def is_named_by_contents(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest().startswith(named[1])
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8"))["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 def checksum(description: dict[str, Any]) -> str:
@@ -187,19 +180,17 @@ def _no_number(name: str) -> float:
     raise ValueError(name)
 
 
-def _arrays_of(folder: Path, description: dict[str, Any]) -> tuple[str, str]:
-    """The name and the checksum of the file of arrays."""
+def _named_arrays(description: dict[str, Any]) -> tuple[str, str]:
+    """What a description says are the name and the checksum of the file of arrays."""
     entry = description.get("arrays")
-    file, digest = (
-        str(entry.get(key) if isinstance(entry, dict) else entry) for key in ("file", "sha256")
-    )
-    if not _NAMED.fullmatch(file):
-        raise damaged(folder, f"{DESCRIPTION} names no file of arrays")
-    return file, digest
+    entry = entry if isinstance(entry, dict) else {}
+    return str(entry.get("file")), str(entry.get("sha256"))
 
 
 def _read_arrays(folder: Path, description: dict[str, Any]) -> Arrays:
-    name, digest = _arrays_of(folder, description)
+    name, digest = _named_arrays(description)
+    if not _NAMED.fullmatch(name):
+        raise damaged(folder, f"{DESCRIPTION} names no file of arrays")
     data = _bytes(folder, name)
     if hashlib.sha256(data).hexdigest() != digest:
         raise damaged(folder, f"{name} is not what was written")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from sparse_prefgp.approximations import (
     Approximation,
 )
 from sparse_prefgp.covariances.item_effect import item_effects, know_effects
-from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.people import PeopleFeatures
@@ -32,17 +31,20 @@ from sparse_prefgp.engines import (
     InferenceResult,
     Status,
 )
+from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import decoded
 from sparse_prefgp.models.describing import (
     STREAMED,
     events_of_arrays,
+    from_bytes,
     given_blocks,
+    items_of_arrays,
     roles_of,
     value_of,
 )
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.preference_gp import PreferenceGP
-from sparse_prefgp.models.protocols import Saves
+from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.models.registry import UnknownClass
 from sparse_prefgp.models.streaming.model import StreamedGP
 from sparse_prefgp.models.streaming.rebuilding import rebuilt
@@ -56,7 +58,7 @@ _FLOATS = ("float32", "float64")
 _LONGEST = 200  # what is said of the cause of damage
 
 
-def save(model: Saves, path: str | os.PathLike[str]) -> None:
+def save(model: Predicts, path: str | os.PathLike[str]) -> None:
     """Write a model into a folder, or replace the model that is there.
 
     The folder holds the prior, all parameters with their transforms, priors and `trainable`
@@ -71,13 +73,13 @@ def save(model: Saves, path: str | os.PathLike[str]) -> None:
         `register`; item ids that are neither text nor
         numbers; sites that are not finite.
     """
-    check_kind("model", model, Saves, "a PreferenceGP")
+    check_kind("model", model, DuelGP, "a PreferenceGP")
     files = files_of(model)
     with replaced_folder(Path(path), check_model_place) as folder:
         write_files(folder, files)
 
 
-def files_of(model: Saves) -> dict[str, bytes]:
+def files_of(model: Any) -> dict[str, bytes]:
     """The files of a saved model by name; everything that can be refused is refused here."""
     return model_files(*model.described())
 
@@ -108,7 +110,13 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     try:
         streamed = description.get("kind") == STREAMED
         model = rebuilt(description, arrays) if streamed else _rebuilt(description, arrays)
-        _check_whole(model, arrays)
+        if "integrated" in description:
+            model = IntegratedGP.rebuilt(model, description["integrated"], arrays)
+        if arrays.unread:
+            raise ValueError(f"nothing says what the array {min(arrays.unread)!r} is of")
+        for parameter in model.parameters:
+            if 0 in parameter.shape[:1] or not np.all(np.isfinite(parameter.numpy())):
+                raise ValueError(f"the parameter {parameter.name!r} is empty or not finite")
     except (UnknownClass, NotEnoughMemory):  # no damage
         raise
     except Exception as error:  # whatever can be wrong with what somebody else has written
@@ -118,47 +126,30 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     return model
 
 
-def _check_whole(model: PreferenceGP | StreamedGP, arrays: Arrays) -> None:
-    """:raises ValueError: something is left over, or is not finite."""
-    if arrays.unread:
-        raise ValueError(f"nothing says what the array {min(arrays.unread)!r} is of")
-    for parameter in model.parameters:
-        if 0 in parameter.shape[:1] or not np.all(np.isfinite(parameter.numpy())):
-            raise ValueError(f"the parameter {parameter.name!r} is empty or not finite")
-
-
 def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
-    """The model that `described` has described, of points too."""
-    at_mode = _rebuilt_at_mode(description, arrays)
-    if "integrated" not in description:
-        return at_mode
-    return IntegratedGP.rebuilt(at_mode, description["integrated"], arrays)
-
-
-def _rebuilt_at_mode(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
+    """The model that `describing.described` has described."""
     parts, data = decoded(description, arrays), description["duels"]
-    ids, transform = data["item_ids"], data["transform"]
-    if ids is not None:
-        ids = _from_bytes(arrays[ids])
-    named, of_people = data.get("item_rows"), data.get("people_features")
     kernel, centre = parts["kernel"], parts.pop("centre")
-    item = arrays.get("item")
-    # Before effects were of items, each row had one of its own.
-    of_rows = "effects_of" not in data and bool(item_effects(kernel))
+    items, people = items_of_arrays(data, arrays), from_bytes(arrays.get("people_features"))
+    if people is not None:
+        made, names = people["transform"], people["names"]
+        people = PeopleFeatures(
+            tuple(names),
+            np.array(people["values"], dtype=np.float64).reshape(len(names), -1),
+            tuple(people["feature_names"]),
+            None if made is None else FeatureTransform.from_dict(made),
+        )
+    if "effects_of" not in data and item_effects(kernel):  # before, each row had one of its own
+        items = replace(items, item=None)
     know_effects(kernel, data.get("effects_known", _EFFECTS_BEFORE))
     events = events_of_arrays(data, arrays)
     if description.get("lean_by_group") is not None:  # before, groups leaned
         assert events.judge is not None
         events = events.saying(labels={parts["terms"].labels[0]: events.judge})
     duels = Duels.from_events(
-        arrays["items"],
+        items,
         events,
-        item=None if of_rows else item,
-        item_rows=None if named is None else ItemRows.from_dict(_from_bytes(arrays[named])),
-        item_ids=ids,
-        feature_names=data["feature_names"],
-        transform=None if transform is None else FeatureTransform.from_dict(transform, arrays),
-        people_features=None if of_people is None else _people(_from_bytes(arrays[of_people])),
+        people_features=people,
         roles=roles_of(data),
     )
     entry = description["engine"]
@@ -181,20 +172,6 @@ def _rebuilt_at_mode(description: dict[str, Any], arrays: Arrays) -> PreferenceG
     inference["status"] = Status[inference["status"]]
     model.inference.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
     return model
-
-
-def _people(values: dict[str, Any]) -> PeopleFeatures:
-    made = values["transform"]
-    return PeopleFeatures(
-        tuple(values["names"]),
-        np.array(values["values"], dtype=np.float64).reshape(len(values["names"]), -1),
-        tuple(values["feature_names"]),
-        None if made is None else FeatureTransform.from_dict(made),
-    )
-
-
-def _from_bytes(array: Any) -> Any:
-    return json.loads(array.tobytes().decode("utf-8"))
 
 
 def _approximation(entry: dict[str, Any], arrays: Arrays) -> Approximation:

@@ -66,10 +66,11 @@ class DuelLikelihood(gpflow.likelihoods.ScalarLikelihood):
         self, X: Any, Fmu: tf.Tensor, Fvar: tf.Tensor, Y: tf.Tensor
     ) -> tf.Tensor:
         sign, count = _outcomes(Fmu, Y)
-        mean, variance, count = _same_shape(sign * Fmu, tf.convert_to_tensor(Fvar), count)
-        noise = tf.fill([tf.size(mean)], 2.0 * self.noise_variance)
-        expected = expected_log_cdf(tf.reshape(mean, [-1]), tf.reshape(variance, [-1]), noise)
-        return tf.reduce_sum(count * tf.reshape(expected, tf.shape(mean)), -1)
+        zeros = tf.zeros_like(sign * Fmu + Fvar + count)  # of the shape of all
+        mean, variance = (tf.reshape(x + zeros, [-1]) for x in (sign * Fmu, Fvar))
+        noise = tf.fill([tf.size(zeros)], 2.0 * self.noise_variance)
+        expected = expected_log_cdf(mean, variance, noise)
+        return tf.reduce_sum(count * tf.reshape(expected, tf.shape(zeros)), -1)
 
     def _scale(self) -> tf.Tensor:
         return tf.sqrt(2.0 * self.noise_variance)
@@ -106,13 +107,6 @@ def _check(values: tf.Tensor, good: tf.Tensor, name: str, remedy: str) -> None:
     wrong = values[~good]
     if len(wrong):
         raise ValueError(f"Y holds the {name} {float(wrong[0]):g}; give {remedy}.")
-
-
-def _same_shape(*tensors: tf.Tensor) -> list[tf.Tensor]:
-    shape = tf.shape(tensors[0])
-    for tensor in tensors[1:]:
-        shape = tf.broadcast_dynamic_shape(shape, tf.shape(tensor))
-    return [tf.broadcast_to(tensor, shape) for tensor in tensors]
 
 
 def _either(z: tf.Tensor) -> tf.Tensor:

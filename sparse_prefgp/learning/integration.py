@@ -23,7 +23,7 @@ from sparse_prefgp.learning.priors import APART, learned_paths
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.integrated import IntegratedGP, Integration
-from sparse_prefgp.models.parameters import LogParameter, reach_of
+from sparse_prefgp.models.parameters import LogParameter, pieces_of, reach_of
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
 
@@ -261,9 +261,9 @@ class _Run:
         self._objective.set(self._mode)
         self._theta.moved(step)
         value, gradient = self._objective(self._objective.get())
-        ends = np.cumsum([int(np.prod(v.shape)) for v in self._model.trainable_variables])[:-1]
-        pieces = zip(self._model.trainable_variables, np.split(gradient, ends), strict=True)
-        return value, self._theta.slopes({id(v): piece for v, piece in pieces})
+        variables = self._model.trainable_variables
+        pieces = zip(map(id, variables), pieces_of(gradient, variables), strict=True)
+        return value, self._theta.slopes(dict(pieces))
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Of differences of items and of coefficients, at the sites of the last evaluation."""

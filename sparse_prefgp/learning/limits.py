@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -17,7 +18,7 @@ from sparse_prefgp.data.slices import DAYS_A_YEAR
 from sparse_prefgp.learning.notes import NO_LINE
 from sparse_prefgp.models.parameters import reach_of
 from sparse_prefgp.models.posterior import each_difference
-from sparse_prefgp.models.protocols import Learns
+from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 # Of a feature's standard deviation: a lengthscale below takes any two values for unrelated.
@@ -40,7 +41,7 @@ _MEANINGS = {
 }
 
 
-def limits_of(model: Learns) -> tuple[str, ...]:
+def limits_of(model: Predicts) -> tuple[str, ...]:
     """What to know of the parameters that a fit has learned, a sentence each; empty as a rule.
 
     Parameters at a limit of their transform; lengthscales below 1e-4 of their feature's standard
@@ -55,7 +56,7 @@ def limits_of(model: Learns) -> tuple[str, ...]:
     )
 
 
-def small_lengthscales(model: Learns) -> tuple[str, ...]:
+def small_lengthscales(model: Predicts) -> tuple[str, ...]:
     """Trainable lengthscales below 1e-4 of the spread of their feature, without a limit above 0."""
     # 0 where a feature does not vary. Of inline features only the range is known, of which two
     # values have half for theirs.
@@ -80,13 +81,13 @@ def small_lengthscales(model: Learns) -> tuple[str, ...]:
     return tuple(found)
 
 
-def warn_of_lengthscales(model: Learns, stacklevel: int) -> None:
+def warn_of_lengthscales(model: Predicts, stacklevel: int) -> None:
     """Warn of what `small_lengthscales` finds, which only kernels of one's own can have."""
     for sentence in small_lengthscales(model):
         warnings.warn(sentence, stacklevel=stacklevel)
 
 
-def _at_limits(model: Learns) -> Iterator[str]:
+def _at_limits(model: Predicts) -> Iterator[str]:
     owners = {
         id(value): (kernel, name)
         for kernel in _leaves(model.kernel)
@@ -121,7 +122,7 @@ def _at_limits(model: Learns) -> Iterator[str]:
                 yield f"At the {word} limit of what can be learned, {limit:g}: {what}{meaning}."
 
 
-def _may_curve(model: Learns, kernel: gpflow.kernels.Kernel | None, at: BoolArray) -> bool:
+def _may_curve(model: Predicts, kernel: gpflow.kernels.Kernel | None, at: BoolArray) -> bool:
     """Whether the kernel is a linear term without these features, which another term sees too."""
     whole, number = model.kernel, model.features[0].shape[1]
     if kernel is None or type(kernel) is not gpflow.kernels.Linear:  # no polynomial
@@ -139,7 +140,7 @@ def _may_curve(model: Learns, kernel: gpflow.kernels.Kernel | None, at: BoolArra
     return all(any(column in columns for columns in curved) for column in seen[at])
 
 
-def hardly_returning(model: Learns) -> Iterator[str]:
+def hardly_returning(model: Predicts) -> Iterator[str]:
     """Of utilities in time that come back to their mean after all duels are long over."""
     term = time_term(model.kernel)
     if term is None or model.duels.times is None:
@@ -156,7 +157,7 @@ def hardly_returning(model: Learns) -> Iterator[str]:
         )
 
 
-def _runaway(model: Learns) -> Iterator[str]:
+def _runaway(model: Any) -> Iterator[str]:
     scales = (p for part in _leaves(model.kernel) for k, p in vars(part).items() if "variance" in k)
     # A prior says how large the noise is where no duel does.
     if not any(isinstance(p, gpflow.Parameter) and p.trainable and p.prior is None for p in scales):
@@ -180,7 +181,7 @@ def _runaway(model: Learns) -> Iterator[str]:
     )
 
 
-def _decided(model: Learns) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
+def _decided(model: Any) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
     """Winners (k, D), losers (k, D) and noise (k,) of at most 2,000 duels that one side won."""
     ahead, behind, noise = model.sample_wins(_SAMPLE, np.random.default_rng(0), 0.1 * NOISELESS)
     different = np.any(ahead != behind, 1)
@@ -203,7 +204,7 @@ def _of_directions(kernel: gpflow.kernels.Kernel) -> set[int]:
 
 
 def _elements(
-    model: Learns,
+    model: Predicts,
     kernel: gpflow.kernels.Kernel | None,
     name: str,
     parameter: gpflow.Parameter,
@@ -215,7 +216,7 @@ def _elements(
     return f"{text} for {features}" if features else text
 
 
-def _features(model: Learns, kernel: gpflow.kernels.Kernel | None, at: BoolArray) -> str:
+def _features(model: Predicts, kernel: gpflow.kernels.Kernel | None, at: BoolArray) -> str:
     """`'price', 'age'`; nothing where a parameter is not of one feature each."""
     values, names = model.features
     number = values.shape[1]

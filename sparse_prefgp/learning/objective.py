@@ -14,6 +14,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.base import Traced
+from sparse_prefgp.models.parameters import assign_flat, flat_values
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.hyperparameters import flat_gradient
 from sparse_prefgp.models.streaming.inference import StreamProgress
@@ -65,7 +66,6 @@ class _Flat:
 
     def __init__(self, model: PreferenceGP | StreamedGP, variables: list[tf.Variable]) -> None:
         self._variables = variables
-        self._sizes = [int(np.prod(v.shape)) for v in variables]
         self._density = model.log_prior_density
         # Parameters that were evaluated last, and their log prior density.
         self._last: tuple[FloatArray, float] | None = None
@@ -74,12 +74,10 @@ class _Flat:
         self._started = time.perf_counter()
 
     def get(self) -> FloatArray:
-        return np.concatenate([v.numpy().reshape(-1) for v in self._variables]).astype(float)
+        return flat_values(self._variables).astype(float)
 
     def set(self, flat: FloatArray) -> None:
-        pieces = np.split(flat, np.cumsum(self._sizes)[:-1])
-        for variable, piece in zip(self._variables, pieces, strict=True):
-            variable.assign(piece.reshape(variable.shape))
+        assign_flat(flat, self._variables)
 
     def log_prior(self) -> float:
         if self._last is not None and np.array_equal(self._last[0], self.get()):

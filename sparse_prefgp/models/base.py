@@ -10,7 +10,7 @@ import operator
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Self
 
 import gpflow
 import numpy as np
@@ -22,11 +22,11 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.models.choosing import CHOSEN, forecast_of_sets
+from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.questions import as_known, forecast_of_duels
-from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.views import CONSENSUS, NOBODY, Described, Group, Met
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
@@ -37,26 +37,6 @@ from sparse_prefgp.support.words import shortened
 _QUESTIONS_AT_ONCE, _NUMBERS_AT_ONCE = 50_000, 2**23
 
 
-class Solution(Protocol):
-    """Where inference ended; what follows from that is computed when it is first asked for."""
-
-    @property
-    def posterior(self) -> Posterior:
-        """q(f), of what all share where people have tastes."""
-
-    @property
-    def strangers(self) -> Strangers:
-        """People of whom nothing is known, where people have tastes."""
-
-    @property
-    def log_evidence(self) -> float:
-        """In nats, with the approximation's correction."""
-
-
-S = TypeVar("S", bound=Solution)
-R = TypeVar("R", bound=InferenceResult)
-
-
 @dataclass(frozen=True, eq=False)
 class Fingerprint:
     """What a model computes with: its parts, and the values of all parameters."""
@@ -65,7 +45,7 @@ class Fingerprint:
     values: bytes
 
     @classmethod
-    def of(cls, model: DuelGP[Any, Any]) -> Fingerprint:
+    def of(cls, model: DuelGP) -> Fingerprint:
         # One walk in place of one for the modules and one for the variables.
         parts = [*model._flatten(predicate=lambda x: isinstance(x, tf.Module | tf.Variable))]
         variables = [part for part in parts if isinstance(part, tf.Variable)]
@@ -87,13 +67,14 @@ def same_objects(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Inferred(Generic[S, R]):
+class Inferred:
     """What a model knows at the parameters of the fingerprint."""
 
     fingerprint: Fingerprint
-    solution: S
-    """Where inference ended."""
-    result: R
+    solution: Any
+    """Where inference ended, `Solved` or `SolvedParts`: `posterior`, `log_evidence`, and where
+    people have tastes `strangers`, each of which is computed when it is first asked for."""
+    result: Any
     """How, for people."""
 
 
@@ -133,11 +114,7 @@ class Learned(BayesianModel, InternalDataTrainingLossMixin):
         return result
 
 
-class DuelGP(
-    DuelPredictions,
-    Learned,
-    Generic[S, R],
-):
+class DuelGP(DuelPredictions, Learned):
     """Parameters, inference at them, and predictions: `PreferenceGP` and `StreamedGP`.
 
     A model of its own has `_infer`, and says what it is made of.
@@ -150,30 +127,41 @@ class DuelGP(
     """(D,) the mean of the items of the first duels, about which linear terms of the kernels are
     computed; None in models saved before, which have them about the origin."""
     # Of the last inference. Neither tf.Module nor GPflow looks for parameters in a dataclass.
-    _known: Inferred[S, R] | None = None
+    _known: Inferred | None = None
 
-    def _infer(self, fingerprint: Fingerprint, restart: bool, watch: Any) -> Inferred[S, R]:
-        """Run inference at the parameters as they are, which have this fingerprint.
+    def _infer(self, restart: bool, watch: Any) -> tuple[Any, InferenceResult]:
+        """Run inference at the parameters as they are: where it ended, and how.
 
         :param watch: who looks on, None for nobody.
         """
         raise NotImplementedError
 
-    def _inferred(
-        self, restart: bool = False, warn: bool = True, watch: Any = None
-    ) -> Inferred[S, R]:
+    def _inferred(self, restart: bool = False, warn: bool = True, watch: Any = None) -> Inferred:
         """What was found before, as long as it holds."""
         fingerprint = Fingerprint.of(self)
         if restart or self._known is None or self._known.fingerprint != fingerprint:
             # No name but the model's for what was known: `_infer` may let go of it first.
-            self._known = self._infer(fingerprint, restart, watch)
+            self._known = Inferred(fingerprint, *self._infer(restart, watch))
             if warn and not self._known.result.converged:
                 warnings.warn(f"Inference did not converge: {self._known.result}.", stacklevel=3)
         return self._known
 
+    def infer(self, restart: bool = False) -> InferenceResult:
+        """Find the sites for the parameters as they are.
+
+        :param restart: forget the sites of earlier calls and begin at zero.
+        """
+        result: InferenceResult = self._inferred(restart, warn=False).result
+        return result
+
+    @property
+    def num_duels_used(self) -> int:
+        """How many duels the log evidence is about."""
+        return int(self.duels.num_duels)
+
     def log_evidence(self) -> float:
         """Log evidence in nats, with the approximation's correction, over all duels."""
-        return self._inferred().solution.log_evidence
+        return float(self._inferred().solution.log_evidence)
 
     def predict(self, questions: Duels | Answers, inputs: Any = None) -> Forecast:
         """Log probabilities of the outcomes of questions: answers whose outcome nobody looks at.
@@ -217,6 +205,14 @@ class DuelGP(
                 parts.append(forecast_of_duels(self, rows, events.take(here)))
         return Forecast.joined(parts)
 
+    def coefficients(self, level: float = 0.9) -> KnownCoefficients:
+        """What the duels say of the coefficients of covariates, and of leans by these.
+
+        :param level: of the intervals.
+        :raises ValueError: a model without covariates, or a level outside (0, 1).
+        """
+        return KnownCoefficients.of(self, level)
+
     # For whom. All that is predicted comes from one of these two posteriors, which differ only
     # where people have tastes and nobody is named.
 
@@ -240,13 +236,14 @@ class DuelGP(
         """
         return self.view.of_outcomes(self)
 
-    def _solution(self) -> S:
+    def _solution(self) -> Any:
         """Where inference ended, or ends as part of the graph that is being traced."""
         together.check(compiled=not tf.executing_eagerly(), streamed=True)
         return self._inferred().solution
 
     def _shared(self) -> Posterior:
-        return self._solution().posterior
+        posterior: Posterior = self._solution().posterior
+        return posterior
 
     # People.
 

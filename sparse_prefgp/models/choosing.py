@@ -39,7 +39,7 @@ def forecast_of_sets(model: Any, inputs: FloatArray, events: Answers, choices: b
     :param choices: whether of each alternative; else of each answer.
     """
     sets = set_posterior(model, inputs, events)
-    judge = None if events.judge is None else events.judge.numbers
+    number = judge_numbers(events)
 
     def shares(of: IntArray) -> FloatArray:
         """(b, k) log probabilities that each alternative is chosen."""
@@ -48,7 +48,7 @@ def forecast_of_sets(model: Any, inputs: FloatArray, events: Answers, choices: b
             some = sets.take(of[which])
             return choice_log_probabilities(some.mean, some.covariance, noise, some.mask)
 
-        return over_noises(model, at, None if judge is None else judge[of], len(of))
+        return over_noises(model, at, number[of])
 
     if choices:
         return Forecast.of_choices(shares(np.arange(len(events))))
@@ -70,7 +70,7 @@ def forecast_of_sets(model: Any, inputs: FloatArray, events: Answers, choices: b
             mean, covariance = sets.mean[some, :k], sets.covariance[some, :k, :k]
             return answer_log_probability(mean, covariance, noise, form)
 
-        found[of] = over_noises(model, at, None if judge is None else judge[of], len(of))
+        found[of] = over_noises(model, at, number[of])
     return Forecast.of_answers(found)
 
 
@@ -127,18 +127,21 @@ def set_posterior(model: Any, inputs: FloatArray, events: Answers) -> SetPosteri
     return SetPosterior(mean, covariance, mask)
 
 
-def look_noise(model: Any, events: Answers) -> tuple[FloatArray, FloatArray]:
+def judge_numbers(events: Answers) -> IntArray:
+    """The number of who judged each event as the model knows it, below 0 for unknown ones."""
+    return np.full(len(events), -1) if events.judge is None else events.judge.numbers
+
+
+def look_noise(model: Any, number: IntArray) -> tuple[FloatArray, FloatArray]:
     """Noise variances of the alternatives of sets, and their weights, (K, sets) each: that of
     a known group, or K of the prior of an unknown one.
 
-    :param events: the sets as the model knows them.
+    :param number: (sets,) of the group of each, below 0 for unknown ones.
     """
-    sets, judge = len(events), events.judge
+    sets, known = len(number), number >= 0
     noise = np.full(sets, float(model.likelihood.noise.numpy()))
     if model.likelihood.noise_ratio is None:
         return noise[None], np.ones((1, sets))
-    number = np.full(sets, -1) if judge is None else judge.numbers
-    known = number >= 0
     each = model.likelihood.noise_ratio.numpy()[np.maximum(number, 0)]
     if known.all():
         return (noise * each)[None], np.ones((1, sets))
@@ -184,34 +187,21 @@ def sets_given(
 
 
 def over_noises(
-    model: Any,
-    at: Callable[[FloatArray, IntArray], FloatArray],
-    number: IntArray | None,
-    sets: int,
+    model: Any, at: Callable[[FloatArray, IntArray], FloatArray], number: IntArray
 ) -> FloatArray:
     """Log probabilities of sets at the noise of known groups, averaged over that of others.
 
     :param at: of noise variances (b,) and the numbers of b sets.
-    :param number: (sets,) of the group of each, below 0 for unknown ones; None where all are.
+    :param number: as of `look_noise`.
     """
-    noise = np.full(sets, float(model.likelihood.noise.numpy()))
-    everyone = np.arange(sets)
-    ratio = model.likelihood.noise_ratio
-    if ratio is None:
-        return at(noise, everyone)
-    number = np.full(sets, -1) if number is None else number
-    known, new = np.flatnonzero(number >= 0), np.flatnonzero(number < 0)
-    each = noise * ratio.numpy()[np.maximum(number, 0)]
     parts = []
-    if len(known):
-        parts.append((known, at(each[known], known)))
-    if len(new):
-        ratios = model.likelihood.new_ratios(with_cuts=False)
-        logs = [at(noise[new] * by, new) for by in ratios.ratios]
-        shape = (-1,) + (1,) * logs[0].ndim
-        weights = np.log(ratios.weights).reshape(shape)
-        parts.append((new, np.asarray(logsumexp(np.stack(logs) + weights, axis=0))))
-    found = np.empty((sets, *parts[0][1].shape[1:]))
+    for which in (np.flatnonzero(number >= 0), np.flatnonzero(number < 0)):
+        if len(which):
+            noises, weights = look_noise(model, number[which])
+            logs = np.stack([at(noise, which) for noise in noises])
+            shape = weights.shape + (1,) * (logs.ndim - 2)
+            parts.append((which, logsumexp(logs + np.log(weights).reshape(shape), axis=0)))
+    found = np.empty((len(number), *parts[0][1].shape[1:]))
     for which, values in parts:
         found[which] = values
     return found

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import gpflow
@@ -17,6 +19,7 @@ import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances import markov
 from sparse_prefgp.covariances.projected import num_features_of, points_of
+from sparse_prefgp.models.known import Written
 from sparse_prefgp.models.likelihood import BOX, JUDGE, Probit
 from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.models.registry import class_of, kind_of, named
@@ -39,6 +42,12 @@ _KEPT_ELSEWHERE: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("Polynomial", "input_dim"): lambda f: int(f.powers.shape[1]),
     ("Polynomial", "output_dim"): lambda f: int(f.w.shape[0]),
 }
+_ARRAYS = (np.ndarray, tf.Tensor, tf.Variable)
+# What of TensorFlow Probability parameters may have, and its base class.
+_TFP: dict[str, tuple[Any, type]] = {
+    "bijectors": (tfp.bijectors, tfp.bijectors.Bijector),
+    "distributions": (tfp.distributions, tfp.distributions.Distribution),
+}
 # What the class lists of TensorFlow Probability know besides numbers and each other.
 _NOT_ARGUMENTS = ("name", "validate_args", "allow_nan_stats", "dtype", "parameters", "self")
 
@@ -53,8 +62,8 @@ class Encoder:
     def __init__(self) -> None:
         self.parameters: list[Json] = []
         self.arrays: dict[str, np.ndarray] = {}
-        self._numbers: dict[int, int] = {}
-        self._kept: list[Any] = []  # alive, so that their ids stay theirs
+        # By their ids, with each, so that these stay theirs.
+        self._numbers: dict[int, tuple[int, gpflow.Parameter]] = {}
 
     def module(self, value: Any, role: str) -> Json:
         """A kernel or a mean function; `role` names it in messages.
@@ -69,29 +78,31 @@ class Encoder:
             "parameters": {},
         }
         where = f"{role} ({kind.__name__})"
+        kept_elsewhere = _KEPT_ELSEWHERE if kind_of(kind) == MEAN_FUNCTION else {}
         for name, argument in _constructor(kind).items():
-            elsewhere = _KEPT_ELSEWHERE.get((kind.__name__, name))
-            if elsewhere is not None and isinstance(value, gpflow.functions.MeanFunction):
-                result["arguments"][name] = self._argument(
-                    elsewhere(value), f"{where}, argument {name!r}", role
-                )
-                continue
-            if not hasattr(value, name):
+            kept = kept_elsewhere.get((kind.__name__, name), attrgetter(name))
+            try:
+                held = kept(value)
+            except AttributeError:
                 if argument.default is inspect.Parameter.empty:
                     raise ValueError(
                         f"{where} does not keep its constructor's argument {name!r}; store it as "
                         f"self.{name}, so that a saved model can be rebuilt."
-                    )
+                    ) from None
                 continue
-            result["arguments"][name] = self._argument(
-                getattr(value, name), f"{where}, argument {name!r}", role
-            )
+            result["arguments"][name] = self._argument(held, f"{where}, argument {name!r}", role)
         if isinstance(value, gpflow.kernels.Kernel):
-            result["active_dims"] = _encode_dims(value.active_dims)
+            dims = value.active_dims
+            if isinstance(dims, slice):
+                ends = (dims.start, dims.stop, dims.step)
+                ends_as_read = [None if end is None else int(end) for end in ends]
+                result["active_dims"] = {"slice": ends_as_read}
+            else:
+                result["active_dims"] = {"columns": np.asarray(dims).tolist()}
         for name, attribute in vars(value).items():
-            if isinstance(attribute, gpflow.Parameter):
+            if _is_parameter(attribute):
                 result["parameters"][name] = self.parameter(attribute, f"{where}, {name}")
-            elif isinstance(attribute, tuple) and _all_parameters(attribute):
+            elif isinstance(attribute, tuple) and any(map(_is_parameter, attribute)):
                 several = [self.parameter(one, f"{where}, {name}") for one in attribute]
                 result["parameters"][name] = several
         return result
@@ -100,40 +111,32 @@ class Encoder:
         """The number of a parameter, which is written when it is first seen."""
         if id(value) not in self._numbers:
             number = len(self.parameters)
-            self._numbers[id(value)] = number
-            self._kept.append(value)
+            self._numbers[id(value)] = number, value
             self.arrays[f"parameter_{number}"] = value.unconstrained_variable.numpy()
-            transform, prior = value.transform, value.prior
             self.parameters.append(
                 {
                     "what": where,
                     "power": value.power if isinstance(value, LogParameter) else None,
                     "trainable": bool(value.trainable),
-                    "transform": _encode_tfp(transform, tfp.bijectors, f"the transform of {where}"),
-                    "prior": _encode_tfp(prior, tfp.distributions, f"the prior of {where}"),
+                    "transform": _encode_tfp(value.transform, f"the transform of {where}"),
+                    "prior": _encode_tfp(value.prior, f"the prior of {where}"),
                     "prior_on": None if value.prior_on is None else value.prior_on.value,
                 }
             )
-        return self._numbers[id(value)]
+        return self._numbers[id(value)][0]
 
     def _argument(self, value: Any, where: str, role: str) -> Json:
-        if isinstance(value, gpflow.Parameter):
+        if _is_parameter(value):
             return {"parameter": self.parameter(value, where)}
         modules = gpflow.kernels.Kernel, gpflow.functions.Function, markov.MarkovKernel, Term
         if isinstance(value, modules):
             return {"module": self.module(value, role)}
-        if isinstance(value, (list, tuple)) and not all(_is_plain(entry) for entry in value):
-            return {"list": [self._argument(entry, where, role) for entry in value]}
-        if isinstance(value, (np.ndarray, tf.Tensor, tf.Variable)):
+        if isinstance(value, _ARRAYS):
             name = f"array_{len(self.arrays)}"
             self.arrays[name] = _numbers(np.asarray(value), where)
             return {"array": name}
-        if _is_plain(value) or isinstance(value, (list, tuple)):
-            return {"value": plain(value, float)}
-        raise ValueError(
-            f"{where} has {value!r} of type {type(value).__name__}, which a saved model cannot "
-            "hold; use numbers, text, arrays, parameters or kernels."
-        )
+        hint = "numbers, text, arrays, parameters or kernels"
+        return _encode_plain(value, where, hint, lambda one: self._argument(one, where, role))
 
 
 class Decoder:
@@ -141,12 +144,7 @@ class Decoder:
 
     def __init__(self, parameters: list[Json], arrays: Mapping[str, np.ndarray]) -> None:
         self._arrays, self._entries = arrays, parameters
-        self._parameters: dict[int, gpflow.Parameter] = {}
-
-    def parameter(self, number: int) -> gpflow.Parameter:
-        if number not in self._parameters:
-            self._parameters[number] = self._read(number, self._entries[number])
-        return self._parameters[number]
+        self.parameter = cache(self._read)
 
     def module(self, entry: Json) -> Any:
         """:raises UnknownClass: one that this process does not know."""
@@ -159,7 +157,8 @@ class Decoder:
             value = self.parameter(number) if one else tuple(map(self.parameter, number))
             setattr(result, name, value)
         if "active_dims" in entry:
-            result.active_dims = _decode_dims(entry["active_dims"])
+            ((kind, dims),) = entry["active_dims"].items()
+            result.active_dims = slice(*dims) if kind == "slice" else np.asarray(dims, dtype=int)
         return result
 
     def _value(self, entry: Json) -> Any:
@@ -172,18 +171,17 @@ class Decoder:
             return [self._value(each) for each in value]
         return self._arrays[value] if kind == "array" else value
 
-    def _read(self, number: int, entry: Json) -> gpflow.Parameter:
-        unconstrained = self._arrays[f"parameter_{number}"]
-        transform = _decode_tfp(entry["transform"], tfp.bijectors)
+    def _read(self, number: int) -> gpflow.Parameter:
+        entry, unconstrained = self._entries[number], self._arrays[f"parameter_{number}"]
+        transform = _decode_tfp(entry["transform"], "bijectors")
         # Whatever the transform can take; a value at the end of its range has no way back.
         within = np.zeros_like(unconstrained)
         prior_on = entry["prior_on"]
-        before = 1.0 if entry["what"] in _OF_JUDGES_BEFORE else None
-        power = entry.get("power", before)
+        power = entry.get("power", 1.0 if entry["what"] in _OF_JUDGES_BEFORE else None)
         parameter = (gpflow.Parameter if power is None else LogParameter)(
             within if transform is None else transform.forward(within),
             transform=transform,
-            prior=_decode_tfp(entry["prior"], tfp.distributions),
+            prior=_decode_tfp(entry["prior"], "distributions"),
             prior_on=None if prior_on is None else gpflow.base.PriorOn(prior_on),
             trainable=entry["trainable"],
             dtype=unconstrained.dtype,
@@ -222,72 +220,65 @@ def _constructor(kind: type) -> dict[str, inspect.Parameter]:
     }
 
 
-def _encode_dims(dims: Any) -> Json:
-    if isinstance(dims, slice):
-        parts = (dims.start, dims.stop, dims.step)
-        return {"slice": [None if part is None else int(part) for part in parts]}
-    return {"columns": np.asarray(dims).tolist()}
-
-
-def _decode_dims(entry: Json) -> Any:
-    return slice(*entry["slice"]) if "slice" in entry else np.asarray(entry["columns"], dtype=int)
-
-
-def _encode_tfp(value: Any, module: Any, where: str) -> Json | None:
+def _encode_tfp(value: Any, where: str) -> Json | None:
     """A bijector or a distribution by its class and its numbers."""
     if value is None:
         return None
     name = type(value).__name__
-    if getattr(module, name, None) is not type(value):
+    if not any(getattr(module, name, None) is type(value) for module, _ in _TFP.values()):
         raise ValueError(
-            f"{where} is of the class {name}, which a saved model cannot name; use one of "
-            f"{module.__name__.removeprefix('tensorflow_probability.python.')} of TensorFlow "
-            "Probability."
+            f"{where} is of the class {name}, which a saved model cannot name; use one of the "
+            f"{' or '.join(_TFP)} of TensorFlow Probability."
         )
     arguments = {
-        key: _encode_number(argument, module, f"{where} ({name}, {key})")
+        key: _encode_number(argument, f"{where} ({name}, {key})")
         for key, argument in value.parameters.items()
         if key not in _NOT_ARGUMENTS
     }
     return {"class": name, "arguments": arguments}
 
 
-def _encode_number(value: Any, module: Any, where: str) -> Any:
-    for other in (tfp.bijectors, tfp.distributions):
-        base = other.Bijector if other is tfp.bijectors else other.Distribution
+def _encode_number(value: Any, where: str) -> Any:
+    for kind, (_, base) in _TFP.items():
         if isinstance(value, base):
-            return {"of": _short(other), **(_encode_tfp(value, other, where) or {})}
-    if isinstance(value, (list, tuple)) and not all(_is_plain(entry) for entry in value):
-        return {"list": [_encode_number(entry, module, where) for entry in value]}
-    if isinstance(value, (np.ndarray, np.generic, tf.Tensor, tf.Variable)):
+            return {"of": kind, **(_encode_tfp(value, where) or {})}
+    if isinstance(value, (np.generic, *_ARRAYS)):
         array = _numbers(np.asarray(value), where)
         return {"numbers": array.tolist(), "dtype": array.dtype.name}
-    if _is_plain(value) or isinstance(value, (list, tuple)):
+    return _encode_plain(value, where, "numbers", lambda one: _encode_number(one, where))
+
+
+def _encode_plain(value: Any, where: str, hint: str, each: Callable[[Any], Any]) -> Json:
+    """A plain value, or several, each of which `each` writes where one is not plain."""
+    several = isinstance(value, list | tuple)
+    if several and not all(map(_is_plain, value)):
+        return {"list": [each(one) for one in value]}
+    if several or _is_plain(value):
         return {"value": plain(value, float)}
     raise ValueError(
         f"{where} has {value!r} of type {type(value).__name__}, which a saved model cannot hold; "
-        "use numbers."
+        f"use {hint}."
     )
 
 
-def _decode_tfp(entry: Json | None, module: Any) -> Any:
-    """:raises ValueError: a class that is none of the module's bijectors or distributions."""
+def _decode_tfp(entry: Json | None, kind: str) -> Any:
+    """:raises ValueError: a class that is none of the bijectors or distributions."""
     if entry is None:
         return None
-    base = module.Bijector if module is tfp.bijectors else module.Distribution
-    kind = getattr(module, entry["class"], None)
+    module, base = _TFP.get(kind, (None, ()))  # of nothing else there is any class
+    made = getattr(module, entry["class"], None)
     # A file may name nothing else of the module: what it names is called with what it holds.
-    if not (inspect.isclass(kind) and issubclass(kind, base)):
+    if not (inspect.isclass(made) and issubclass(made, base)):
         raise ValueError(
-            f"The model has a parameter with {entry['class']!r}, which is none of "
-            f"the {_short(module)} of TensorFlow Probability; save it again."
+            f"The model has a parameter with {entry['class']!r}, which is none of the {kind} of "
+            "TensorFlow Probability; save it again."
         )
-    return kind(**{key: _decode_number(value) for key, value in entry["arguments"].items()})
+    return made(**{key: _decode_number(value) for key, value in entry["arguments"].items()})
 
 
 def _decode_number(entry: Json) -> Any:
     if "of" in entry:
-        return _decode_tfp(entry, _module_of(entry["of"]))
+        return _decode_tfp(entry, entry["of"])
     if "list" in entry:
         return [_decode_number(value) for value in entry["list"]]
     if "numbers" in entry:
@@ -295,21 +286,6 @@ def _decode_number(entry: Json) -> Any:
         numbers = _numbers(np.asarray(entry["numbers"]), "What a transform or a prior is made of")
         return numbers.astype(entry["dtype"])
     return entry["value"]
-
-
-def _module_of(name: str) -> Any:
-    """The inverse of `_short`."""
-    for module in (tfp.bijectors, tfp.distributions):
-        if name == _short(module):
-            return module
-    raise ValueError(
-        f"The model has a parameter with something of {name!r}, not of the bijectors or "
-        "distributions of TensorFlow Probability; save it again."
-    )
-
-
-def _short(module: Any) -> str:
-    return "bijectors" if module is tfp.bijectors else "distributions"
 
 
 def _numbers(array: np.ndarray, where: str) -> np.ndarray:
@@ -322,8 +298,8 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.generic))
 
 
-def _all_parameters(values: tuple[Any, ...]) -> bool:
-    return bool(values) and all(isinstance(one, gpflow.Parameter) for one in values)
+def _is_parameter(value: Any) -> bool:
+    return isinstance(value, gpflow.Parameter)
 
 
 # What a model is made of by the names of its attributes, and what messages call it.
@@ -336,11 +312,12 @@ _MODULES = {
 _OF_JUDGES_BEFORE = ("the noise ratios", "the scales of the cuts")
 
 
-def encoded(model: Any, encoder: Encoder) -> Json:
+def encoded(model: Any) -> Written:
     """What a model is made of, and its parameters; None where it has none of something.
 
     :raises ValueError: what `Encoder.module` raises.
     """
+    encoder = Encoder()
     parts: Json = {"centre": None if model.centre is None else model.centre.tolist()}
     for name, what in _MODULES.items():
         value = getattr(model, name)
@@ -350,7 +327,8 @@ def encoded(model: Any, encoder: Encoder) -> Json:
     if points is not None:
         number = encoder.parameter(points.Z, "the inducing inputs")
         points = {"parameter": number, "num_features": num_features_of(points)}
-    return {**parts, "inducing_variable": points, "parameters": encoder.parameters}
+    parts |= {"inducing_variable": points, "parameters": encoder.parameters}
+    return parts, encoder.arrays
 
 
 def decoded(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Json:
@@ -385,7 +363,7 @@ def _parts_before(
         number = description.get(name)
         return None if number is None else decoder.parameter(number)
 
-    taste, ratio, scale = description.get("taste"), *map(parameter, ("noise_ratio", "cut_scale"))
+    taste, ratio, scale = description.get("taste"), parameter("noise_ratio"), parameter("cut_scale")
     likelihood = Probit(
         decoder.parameter(description["noise_variance"]),
         by=None if ratio is None else JUDGE,

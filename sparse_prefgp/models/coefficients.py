@@ -84,28 +84,25 @@ class KnownCoefficients(Result):
                 "The duels of the model have no covariates; give them (Duels(…, covariates=…))."
             )
         layout, levels, labels = model.inputs.layout, model.duels.label_names, model.terms.labels
-        effects = model.terms.effects(model.inputs.columns)
-        called, of_row, of_level = list(names), [*range(len(names))], [(-1, -1)] * len(names)
+        effects, c = model.terms.effects(model.inputs.columns), len(names)
+        # beta_c is what a row with x_c = 1 is above the same row without.
+        rows = np.full((1 + c, layout.width), -1.0)
+        rows[:, : layout.features] = model.duels.items[0]
+        if layout.dated:
+            rows[:, layout.date : layout.first_covariate] = model.in_time.last_date
+        rows[:, layout.first_covariate : layout.first_level] = np.eye(1 + c, c, -1)
+        called, less, parts = list(names), [0] * c, [rows]
         for one in effects:
             count, said = len(levels[one.by]), f"{one.by} " if len(labels) > 1 else ""
             called += [f"{one.covariate} of {said}{label}" for label in levels[one.by]]
-            of_row += [names.index(one.covariate)] * count
-            of_level += [(one.level, number) for number in range(count)]
-        count = len(called)
-        # beta_c is what a row with x_c = 1 is above the same row without.
-        rows = np.zeros((1 + count, layout.width))
-        rows[:, : layout.features] = model.duels.items[0]
-        rows[:, layout.number : layout.first_covariate] = -1.0
-        if layout.dated:
-            rows[:, layout.date : layout.first_covariate] = model.in_time.last_date
-        rows[1 + np.arange(count), layout.first_covariate + np.array(of_row)] = 1.0
-        rows[:, layout.first_level :] = -1.0 - np.arange(1 + count)[:, None]
-        own = np.arange(len(names), count)
-        for row in own:
-            place, number = of_level[row]
-            rows[1 + row, place] = number
-        less = np.zeros(count, dtype=np.int64)
-        less[own] = 1 + np.array(of_row)[own]  # the lean alone, without the common coefficient
+            common = 1 + names.index(one.covariate)
+            less += [common] * count  # the lean alone, without the common coefficient
+            leaning = np.tile(rows[common], (count, 1))
+            leaning[:, one.level] = np.arange(count)
+            parts.append(leaning)
+        rows, count = np.concatenate(parts), len(called)
+        numbers = rows[:, layout.first_level :]
+        numbers[:] = np.where(numbers < 0.0, -1.0 - np.arange(1 + count)[:, None], numbers)
         posterior = model.posterior()
         pairs = np.stack([rows[1:], rows[less]], 1)
         both = each_difference(posterior, tf.constant(pairs, gpflow.default_float())).numpy()
@@ -118,7 +115,7 @@ class KnownCoefficients(Result):
 
         def jointly() -> FloatArray:
             _, covariance = posterior.joint(tf.constant(rows, gpflow.default_float()))
-            step = np.column_stack([np.zeros(count), np.eye(count)])
+            step = np.eye(count, 1 + count, 1)
             step[np.arange(count), less] -= 1.0
             return np.asarray(step @ (covariance.numpy() - np.diag(unknown)) @ step.T)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gpflow
@@ -23,55 +23,65 @@ from sparse_prefgp.data.answers import (
     Grades,
     arrays_of,
 )
+from sparse_prefgp.data.contexts import ItemRows
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.items import Items
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
-from sparse_prefgp.models.codec import Decoder, Encoder, encoded
-from sparse_prefgp.models.known import KnownDuels
+from sparse_prefgp.models.codec import Decoder, encoded
+from sparse_prefgp.models.known import Written
 from sparse_prefgp.models.registry import class_of, named
+from sparse_prefgp.models.seen import KnownDuels
+from sparse_prefgp.models.terms import Term
+from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.versions import versions
 
 _ROWS_COMPARED = 50
+# What the bytes of JSON texts say.
+_NAMES = ("item_ids", "item_rows", "people_features")
 # The kind of a saved `StreamedGP`; that of a `PreferenceGP` has no name.
 STREAMED = "streamed"
 
 
-def described(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def described(model: Any) -> Written:
     """The description and the arrays.
 
     :raises ValueError: what `save` raises about the model.
     """
     inference = model.infer()
-    encoder = Encoder()
-    parts = encoded(model, encoder)
+    parts, parameters = encoded(model)
     duels, (nu, tau) = model.duels, model.inference.sites()
-    named, said = _described_duels(model)
+    # As it was given where each duel has its block or a weight, else with equal duels merged.
+    in_blocks = model.approximation.has_blocks
+    apart = in_blocks or duels.weights_given is not None
+    named, said = described_events(duels.given if apart else duels.events)
+    if in_blocks:
+        said["blocks"] = given_blocks(model)
+    if duels.known.item is not None:
+        said["item"] = duels.known.item
     arrays = {
-        **encoder.arrays,
+        **parameters,
         "items": duels.items,
         **said,
-        **transform_arrays(duels),
+        **({} if duels.transform is None else duels.transform.arrays()),
         "site_nu": nu,
         "site_tau": tau,
+        **arrays_of_names(duels),
     }
+    there = {name: name if name in arrays else None for name in _NAMES}
     whole = described_as_any(model, inference)
-    if duels.item_ids is not None:
-        arrays["item_ids"] = ids_as_array(duels.item_ids)
-    if duels.item_rows is not None:
-        arrays["item_rows"] = as_bytes(duels.item_rows.to_dict())
-    if duels.people_features is not None:
-        arrays["people_features"] = as_bytes(duels.people_features.to_dict())
     if model.approximation.labels is not None:
         whole["approximation"]["fields"]["blocks"] = list(model.approximation.labels)
     description = {
         **whole,
         **parts,
         "duels": {
-            "item_ids": None if duels.item_ids is None else "item_ids",
+            "item_ids": there["item_ids"],
             **named,
             "roles": dict(duels.roles),
-            "people_features": None if duels.people_features is None else "people_features",
-            "item_rows": None if duels.item_rows is None else "item_rows",
+            "people_features": there["people_features"],
+            "item_rows": there["item_rows"],
             # Before, effects were of rows.
             "effects_of": "items",
             # Before, at most 1,000 of them; None is all.
@@ -83,7 +93,7 @@ def described(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return description, arrays
 
 
-def described_as_any(model: DuelGP[Any, Any], result: InferenceResult) -> dict[str, Any]:
+def described_as_any(model: DuelGP, result: InferenceResult) -> dict[str, Any]:
     """What is written of any model: versions, approximation, engine, and how inference went.
 
     :raises ValueError: sites that are not finite; what `named_value` raises.
@@ -104,16 +114,32 @@ def described_as_any(model: DuelGP[Any, Any], result: InferenceResult) -> dict[s
 
 def described_columns(duels: KnownDuels) -> dict[str, Any]:
     """Names of the features, and how they were made of columns."""
-    names, transform = duels.feature_names, duels.transform
-    return {
-        "feature_names": None if names is None else list(names),
-        "transform": None if transform is None else transform.to_dict(),
-    }
+    transform = duels.transform
+    made = None if transform is None else transform.to_dict()
+    return {"feature_names": duels.feature_names, "transform": made}
 
 
-def transform_arrays(duels: KnownDuels) -> dict[str, np.ndarray]:
-    """The arrays of how the features were made of columns, by names that nothing else has."""
-    return {} if duels.transform is None else duels.transform.arrays()
+def arrays_of_names(duels: KnownDuels) -> dict[str, np.ndarray]:
+    """Names of the items, what their rows are, and what is known of people, as far as that is
+    there: the bytes of JSON texts.
+
+    :raises ValueError: ids that are neither text nor numbers.
+    """
+    known: dict[str, Any] = {} if duels.item_ids is None else {"item_ids": duels.item_ids}
+    for name in _NAMES[1:]:
+        if getattr(duels, name, None) is not None:
+            known[name] = getattr(duels, name).to_dict()
+    for value in duels.item_ids or ():
+        one = value.item() if isinstance(value, np.generic) else value
+        if not isinstance(one, str | int | float) or (
+            isinstance(one, float) and not np.isfinite(one)
+        ):
+            raise ValueError(
+                f"The item id {one!r} is of type {type(one).__name__}; a saved model holds ids "
+                "that are text or numbers."
+            )
+    texts = {name: json.dumps(plain(values, float)) for name, values in known.items()}
+    return {name: np.frombuffer(text.encode("utf-8"), np.uint8) for name, text in texts.items()}
 
 
 def _check_rebuilds(model: Any, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -122,49 +148,29 @@ def _check_rebuilds(model: Any, description: dict[str, Any], arrays: dict[str, n
     rows, columns = model.graph.rows[:_ROWS_COMPARED], model.duels.num_features
     numbered, features = as_float(rows), as_float(rows[:, :columns])
 
-    def on_rows(kernel: gpflow.kernels.Kernel) -> np.ndarray:
+    def on_rows(kernel: gpflow.kernels.Kernel) -> list[np.ndarray]:
         if not model.inputs.layout.plain:
             kernel = numbered_kernel(kernel, columns)
-        diagonal = kernel(numbered, full_cov=False)
-        return np.concatenate([kernel_matrix(kernel, numbered).numpy(), diagonal.numpy()[None]])
+        return [kernel_matrix(kernel, numbered).numpy(), kernel(numbered, full_cov=False).numpy()]
 
-    entry = description["kernel"]
-    same = np.array_equal(on_rows(model.kernel), on_rows(decoder.module(entry)))
-    if same and model.mean_function is not None:
+    def of_term(term: Term) -> list[np.ndarray]:
+        return [kernel(numbered).numpy() for kernel in term.kernels(model.inputs.columns)]
+
+    parts: list[tuple[Any, Any, Callable[[Any], list[np.ndarray]]]] = [
+        (model.kernel, description["kernel"], on_rows),
+        *((*both, of_term) for both in zip(model.terms, description["terms"], strict=True)),
+    ]
+    if model.mean_function is not None:
         entry = description["mean_function"]
-        again = decoder.module(entry)
-        same = np.array_equal(model.mean_function(features), again(features))
-    columns_of_rows = model.inputs.columns
-    for term, other in zip(model.terms, description["terms"], strict=True):
-        if not same:
-            break
-        entry, again = other, decoder.module(other)
-        pairs = zip(term.kernels(columns_of_rows), again.kernels(columns_of_rows), strict=True)
-        same = all(np.array_equal(one(numbered), two(numbered)) for one, two in pairs)
-    if not same:
-        raise ValueError(
-            f"The class {entry['type']} does not compute the same again from its constructor's "
-            "arguments and parameters; let the constructor take everything it computes with, "
-            "kernels too, and keep each in an attribute named like its argument."
-        )
-
-
-def ids_as_array(item_ids: tuple[Any, ...]) -> np.ndarray:
-    """Ids as the bytes of a JSON text."""
-    plain = [value.item() if isinstance(value, np.generic) else value for value in item_ids]
-    for value in plain:
-        finite = not isinstance(value, float) or np.isfinite(value)
-        if not isinstance(value, (str, int, float)) or not finite:
+        parts.insert(1, (model.mean_function, entry, lambda of: [np.asarray(of(features))]))
+    for part, entry, values in parts:
+        pairs = zip(values(part), values(decoder.module(entry)), strict=True)
+        if not all(np.array_equal(one, two) for one, two in pairs):
             raise ValueError(
-                f"The item id {value!r} is of type {type(value).__name__}; a saved model holds "
-                "ids that are text or numbers."
+                f"The class {entry['type']} does not compute the same again from its constructor's "
+                "arguments and parameters; let the constructor take everything it computes with, "
+                "kernels too, and keep each in an attribute named like its argument."
             )
-    return as_bytes(plain)
-
-
-def as_bytes(plain: Any) -> np.ndarray:
-    """Plain values as the bytes of a JSON text."""
-    return np.frombuffer(json.dumps(plain).encode("utf-8"), dtype=np.uint8)
 
 
 def named_value(value: Any, role: str) -> dict[str, Any]:
@@ -179,23 +185,7 @@ def named_value(value: Any, role: str) -> dict[str, Any]:
     return {**named(value, role), "fields": fields}
 
 
-def _described_duels(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Who beat whom, how often and by whose judgement.
-
-    As it was given where each duel has its block or a weight, else with equal duels merged.
-    """
-    duels = model.duels
-    in_blocks = model.approximation.has_blocks
-    apart = in_blocks or duels.weights_given is not None
-    named, found = described_events(duels.given if apart else duels.events)
-    if in_blocks:
-        found["blocks"] = given_blocks(model)
-    if duels.known.item is not None:
-        found["item"] = duels.known.item
-    return named, found
-
-
-def described_events(events: Answers) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def described_events(events: Answers) -> Written:
     """A table of events as it is saved: what its numbers stand for, and the arrays."""
     arrays = {"sides": events.sides, "counts": events.counts}
     if not events.in_pairs:
@@ -219,16 +209,6 @@ def _names_as_plain(values: Any) -> Any:
     return {**values._asdict(), "numbers": None}
 
 
-def label_names_as_list(names: Mapping[str, tuple[Hashable, ...]]) -> list[Any]:
-    """For JSON, in which the order of columns counts."""
-    return [[column, list(of)] for column, of in names.items()]
-
-
-def label_names_of(data: dict[str, Any]) -> dict[str, tuple[Hashable, ...]]:
-    """What `label_names_as_list` gave for a saved model; none of those of before."""
-    return {column: tuple(of) for column, of in data.get("labels", ())}
-
-
 def roles_of(data: dict[str, Any]) -> Mapping[str, str]:
     """The columns of roles that a saved model remembers.
 
@@ -237,6 +217,27 @@ def roles_of(data: dict[str, Any]) -> Mapping[str, str]:
     before = {"judge": data.get("group_column"), "person": data.get("person_column")}
     named = {role: column for role, column in before.items() if column is not None}
     return columns_of_roles({**named, **data.get("roles", {})})
+
+
+def items_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Items:
+    """The items of a saved model.
+
+    :param data: what its description says of the duels.
+    """
+    transform, rows = data["transform"], from_bytes(arrays.get("item_rows"))
+    return Items.of(
+        arrays["items"],
+        from_bytes(arrays.get("item_ids")),
+        data["feature_names"],
+        None if transform is None else FeatureTransform.from_dict(transform, arrays),
+        arrays.get("item"),
+        None if rows is None else ItemRows.from_dict(rows),
+    )
+
+
+def from_bytes(array: np.ndarray | None) -> Any:
+    """What a JSON text says as whose bytes it was saved; None where there is none."""
+    return None if array is None else json.loads(array.tobytes().decode("utf-8"))
 
 
 def events_of_arrays(data: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Answers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -21,7 +21,7 @@ from sparse_prefgp.data.slices import date_text, slice_numbers
 from sparse_prefgp.engines import Engine, InferenceResult, Status
 from sparse_prefgp.factors.sites import Factors, Sites
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +45,6 @@ class Filtering:
     """How many slices the pass went through."""
     unsettled: int
     """In how many of them inference did not converge."""
-
-    @property
-    def probabilities(self) -> FloatArray:
-        """(t,) probability of what came, before the slice of each duel."""
-        return np.asarray(np.exp(self.log_probabilities))
 
 
 def refuse_earlier(
@@ -113,55 +108,37 @@ def filtered_by(model: Any, duels: Duels | None, slices: Any) -> Filtering:
         each = count[some] * values
         return np.bincount(event[some], each, made.graph.num_sites).astype(np.float64)
 
-    early, late = slice(0, old), slice(old, None)
+    early, late, graph = slice(0, old), slice(old, None), made.graph
     problem = made.problem(frozen=True)
     prior = made.approximation.prior(problem)
-    found = one_pass(
-        problem,
-        prior,
-        made.engine,
-        (total(told[0], early), total(told[1], early)),
-        total(np.ones(old), early) > 0,
-        total(np.ones(len(event) - old), late),
+    precision, shift = (total(values, early) for values in told)
+    earlier = np.flatnonzero(total(np.ones(old), early))
+    news = total(np.ones(len(event) - old), late)
+    at, slices_passed, within = one_pass(
+        problem, prior, made.engine, (precision, shift), earlier, news
     )
-    counts, place, graph = made.graph.counts, event[late], made.graph
+    precision[at] += within.precision
+    shift[at] += within.shift
+    result = InferenceResult(
+        False, slices_passed, Status.FILTERED, within.change, 1.0, float(prior.jitter)
+    )
+    made.inference.restore(shift / graph.counts, precision / graph.counts, result, prior)
+    site, place_of_site = event[late], np.empty(graph.num_sites, np.int64)
+    place_of_site[at] = np.arange(len(at))
+    place = place_of_site[site]
     # A tie has its sides in the order of the rows of the graph.
     first = everything.item[everything.given.sides.reshape(-1, 2)[late, 0]]
-    turned = graph.rows[graph.winners[place], graph.layout.number] != first
-    mean = -(found.mean + np.asarray(prior.offset))[place]
-    result = InferenceResult(
-        False, found.slices, Status.FILTERED, found.change, 1.0, float(prior.jitter)
-    )
-    made.inference.restore(found.shift / counts, found.precision / counts, result, prior)
+    turned = graph.rows[graph.winners[site], graph.layout.number] != first
+    mean = -(within.mean[place] + np.asarray(prior.offset)[site])
     return Filtering(
         made,
         np.where(turned, -mean, mean),
-        found.variance[place],
-        found.log_probabilities[place],
-        found.log_predictive,
-        found.slices,
-        found.unsettled,
+        within.variance[place],
+        within.log_probabilities[place],
+        within.log_predictive,
+        slices_passed,
+        within.unsettled,
     )
-
-
-class Passed(NamedTuple):
-    """What a pass found, (t,) of all sites of the problem, and of those without new duels NaN."""
-
-    precision: FloatArray
-    """c tau of old and new duels."""
-    shift: FloatArray
-    """c nu of old and new duels."""
-    mean: FloatArray
-    """E z before the slice of each."""
-    variance: FloatArray
-    """V z, with what the features of other terms leave, before the slice of each."""
-    log_probabilities: FloatArray
-    """Of its outcome then."""
-    log_predictive: float
-    slices: int
-    unsettled: int
-    change: float
-    """The largest that one more sweep within a slice would make."""
 
 
 def one_pass(
@@ -169,22 +146,22 @@ def one_pass(
     prior: DuelPrior,
     engine: Engine,
     told: tuple[FloatArray, FloatArray],
-    old: BoolArray,
+    earlier: IntArray,
     counts: FloatArray,
-) -> Passed:
+) -> tuple[IntArray, int, _WithinSlices]:
     """Through the slices of the new duels, from what the old ones say of the items.
 
     :param told: c tau and c nu of the old duels at each site, (t,) each.
-    :param old: (t,) which sites have old duels.
+    :param earlier: sites with old duels.
     :param counts: (t,) how many new duels each site has.
+    :return: sites with new duels, through how many slices, and what was found of these sites.
     """
-    in_time, t = prior.in_time, len(counts)
+    in_time = prior.in_time
     assert in_time is not None
     terms, columns, new = in_time.terms, np.asarray(in_time.columns), np.flatnonzero(counts > 0)
     sites, observed = DatedSites.once(problem.graph, terms), terms.term.kernel.observed
     begin, first = None, None
-    if old.any():
-        earlier = np.flatnonzero(old)
+    if len(earlier):
         coming = np.zeros(len(sites.states.moving), bool)
         coming[sites.states.across[np.append(sites.losers[new], sites.winners[new])].indices] = True
         first = sites.plan(observed, earlier, coming)
@@ -193,50 +170,41 @@ def one_pass(
         begin = filtered(first, moves_of(terms, first, sites.keys), seen, keep=False).end
     plan = sites.plan(observed, new, after=first)
     at = new[plan.order]
-    factors = _taken(prior.factors, at)._replace(counts=as_float(counts[at]))
+    factors = Factors(*(None if x is None else tf.gather(x, at) for x in prior.factors))
+    factors = factors._replace(counts=as_float(counts[at]))
     within = _WithinSlices(engine, factors)
     nothing = np.zeros(len(at))
     seen = Seen(nothing, nothing[:, None], columns[at])
     moves = moves_of(terms, plan, sites.keys)
     filtered(plan, moves, seen, begin, keep=False, settle=within)
-    mean, variance, log_probabilities = (np.full(t, np.nan) for _ in range(3))
     graph = problem.graph
     ends = (as_float(graph.rows[side[at]]) for side in (graph.losers, graph.winners))
-    mean[at], variance[at] = within.mean, within.variance + in_time.left(*ends)
-    noise = np.asarray(problem.noise)[at]
-    z = as_float(mean[at]), as_float(variance[at])
-    log_probabilities[at] = engine.link_function.log_probability(
-        *z, as_float(noise), factors.lower, factors.upper
+    within.variance += in_time.left(*ends)
+    mean, variance = as_float(within.mean), as_float(within.variance)
+    noise = as_float(np.asarray(problem.noise)[at])
+    within.log_probabilities = np.asarray(
+        engine.link_function.log_probability(mean, variance, noise, factors.lower, factors.upper)
     )
-    precision, shift = (values.copy() for values in told)
-    precision[at] += within.precision
-    shift[at] += within.shift
-    return Passed(
-        precision,
-        shift,
-        mean,
-        variance,
-        log_probabilities,
-        within.log_predictive,
-        len(plan.steps),
-        within.unsettled,
-        within.change,
-    )
-
-
-def _taken(factors: Factors, which: Any) -> Factors:
-    return Factors(*(None if x is None else tf.gather(x, which) for x in factors))
+    return at, len(plan.steps), within
 
 
 class _WithinSlices:
-    """Inference within one slice after the other, given all that came before."""
+    """Inference within one slice after the other, given all that came before.
+
+    :ivar mean: E z before the slice of each, and `variance` V z, with what the features of other
+        terms leave.
+    :ivar log_probabilities: of the outcome of each then.
+    :ivar change: the largest that one more sweep within a slice would make.
+    """
+
+    log_probabilities: FloatArray
 
     def __init__(self, engine: Engine, factors: Factors) -> None:
         t = int(factors.upper.shape[0])
-        self._factors = Factors(*(None if x is None else x.numpy() for x in factors))
-        there = (x is not None for x in (factors.lower, factors.inside, factors.portions))
+        given = factors._asdict().items()
+        self._factors = {name: x.numpy() for name, x in given if x is not None}
         hashable: Any = engine
-        self._run = _compiled(hashable, *there)
+        self._run = _compiled(hashable, tuple(self._factors))
         self._tolerance = engine.tolerance
         self.precision, self.shift = np.zeros(t), np.zeros(t)
         self.mean, self.variance = np.zeros(t), np.zeros(t)
@@ -247,17 +215,15 @@ class _WithinSlices:
     ) -> tuple[FloatArray, FloatArray]:
         """Precision and shift of the sites of a slice, whose z are N(mean, features features')."""
         at = step.sites
-        every = self._factors
-        # z less its mean, which is taken off the limits.
-        given = [every.counts[at], every.noise[at], every.upper[at] - mean]
-        if every.lower is not None:
-            given.append(every.lower[at] - mean)
-        given += [x[at] for x in (every.inside, every.portions) if x is not None]
-        found = self._run(*map(tf.constant, (features, *given)))
+        given = {name: x[at] for name, x in self._factors.items()}
+        for limit in given.keys() & {"lower", "upper"}:  # z less its mean, which is taken off them
+            given[limit] = given[limit] - mean
+        there = {name: tf.constant(x) for name, x in given.items()}
+        found = self._run(tf.constant(features), there)
         nu, tau, log_z, change = (np.asarray(x) for x in found)
         self.mean[at], self.variance[at] = mean, np.sum(features**2, 1)
-        self.precision[at] = given[0] * tau
-        self.shift[at] = given[0] * (nu + tau * mean)
+        self.precision[at] = given["counts"] * tau
+        self.shift[at] = given["counts"] * (nu + tau * mean)
         self.log_predictive += float(log_z)
         self.unsettled += not (change <= self._tolerance and np.isfinite(log_z))
         self.change = float(np.maximum(self.change, change))  # a NaN in either shows
@@ -265,28 +231,19 @@ class _WithinSlices:
 
 
 @lru_cache(maxsize=8)
-def _compiled(engine: Any, lower: bool, inside: bool, portions: bool) -> Callable[..., Any]:
+def _compiled(engine: Any, names: tuple[str, ...]) -> Callable[..., Any]:
     """Inference of an engine from nothing, traced once for slices of all sizes.
 
-    Takes features, counts, noise and upper limits, and of the others those that are there.
+    :param names: of the fields of `Factors` that are there.
     """
-    there = lower, inside, portions
-    values = tf.TensorSpec([None], tf.float64)
-    every = [tf.TensorSpec([None, None], tf.float64), *[values] * (3 + sum(there))]
+    of_factors = dict.fromkeys(names, tf.TensorSpec([None], tf.float64))
+    signature = [tf.TensorSpec([None, None], tf.float64), of_factors]
 
-    @tf.function(autograph=False, input_signature=every)
-    def run(
-        features: tf.Tensor,
-        counts: tf.Tensor,
-        noise: tf.Tensor,
-        upper: tf.Tensor,
-        *given: tf.Tensor,
-    ) -> tuple[tf.Tensor, ...]:
-        rest = iter(given)
-        low, within, parts = (next(rest) if one else None for one in there)
-        factors = Factors(counts, noise, low, upper, within, parts)
-        start = Sites(tf.zeros_like(noise), tf.zeros_like(noise))
-        point = engine.run(LowRankOverDuels(features), factors, start)
+    @tf.function(autograph=False, input_signature=signature)
+    def run(features: tf.Tensor, there: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        factors = Factors(**(dict.fromkeys(Factors._fields) | there))
+        zeros = tf.zeros_like(factors.noise)
+        point = engine.run(LowRankOverDuels(features), factors, Sites(zeros, zeros))
         return point.sites.nu, point.sites.tau, point.log_z, point.found.change
 
     found: Callable[..., Any] = run

@@ -132,12 +132,11 @@ class InTimeModel(Generic[M]):
         :raises ValueError: a date that is none.
         """
         self.model.allow(date=True)
-        rows, layout = np.asarray(rows, float), self.model.inputs.layout
-        if rows.shape[1] == layout.features:
-            rows = np.column_stack([rows, np.full(len(rows), -1.0)])
-        given, n = np.asarray(at), len(rows)
+        inputs, given = self.model.inputs, np.asarray(at)
+        rows = inputs.with_numbers(np.asarray(rows, float))
+        n = len(rows)
         days = days_of(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n)
-        return np.column_stack([rows[:, : layout.date], days])
+        return np.column_stack([rows[:, : inputs.layout.date], days])
 
     def begun(self, numbers: tf.Tensor) -> BoolArray:
         """Which items, by their numbers in any shape, are not new: an item of whose duels none has

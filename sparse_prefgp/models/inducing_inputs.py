@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gpflow
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from sparse_prefgp.covariances.projected import seen_by_inducing
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_inducing_count
+from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.kmeans import kmeans_labels, unit_spread
 
 
@@ -18,8 +22,7 @@ def random_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> Flo
     :return: (m, D), in the order drawn.
     :raises ValueError: count < 1 or more than the distinct rows.
     """
-    rows = distinct(rows)
-    check_inducing_count(count, len(rows))
+    rows = _enough(rows, count)
     return rows[rng.permutation(len(rows))[:count]]
 
 
@@ -35,8 +38,7 @@ def kmeans_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> Flo
     :return: (m, D), without equal rows.
     :raises ValueError: count < 1 or more than the distinct rows.
     """
-    rows = distinct(rows)
-    check_inducing_count(count, len(rows))
+    rows = _enough(rows, count)
     if count == len(rows):
         return rows
     centres = np.unique(_means(rows, kmeans_labels(rows, count, rng), count), axis=0)
@@ -45,6 +47,14 @@ def kmeans_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> Flo
         spare = [row for row in rng.permutation(rows) if row.tobytes() not in known]
         centres = np.concatenate([centres, spare[: count - len(centres)]])
     return centres
+
+
+def default_inputs(
+    duels: Duels, kernel: gpflow.kernels.Kernel, rng: np.random.Generator
+) -> FloatArray:
+    """k-means centres of the rows of some duels, (m, D), or of what a kernel projects them to."""
+    rows = seen_by_inducing(kernel, duels.distinct_rows()[0])
+    return kmeans_inputs(rows, number_of_inducing(len(rows)), rng)
 
 
 def farthest_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> FloatArray:
@@ -57,8 +67,7 @@ def farthest_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> F
     :return: (m, D), in the order chosen.
     :raises ValueError: count < 1 or more than the distinct rows.
     """
-    rows = distinct(rows)
-    check_inducing_count(count, len(rows))
+    rows = _enough(rows, count)
     points = unit_spread(rows)
     chosen = [int(rng.integers(len(rows)))]
     nearest = np.full(len(rows), np.inf)
@@ -72,6 +81,13 @@ def farthest_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> F
 def distinct(rows: np.ndarray) -> FloatArray:
     """Distinct rows in ascending order; adding zero makes -0.0 and 0.0 the same row."""
     return np.unique(np.asarray(rows, dtype=float) + 0.0, axis=0)
+
+
+def _enough(rows: np.ndarray, count: int) -> FloatArray:
+    """The distinct rows, unless they are fewer than the inducing inputs that are wanted."""
+    rows = distinct(rows)
+    check_inducing_count(count, len(rows))
+    return rows
 
 
 def _means(rows: FloatArray, labels: IntArray, count: int) -> FloatArray:

@@ -42,39 +42,29 @@ class Solved:
         vars(self)["prior"] = prior
         return self
 
-    def for_predictions(self, sites: Sites) -> Solved:
-        """The same without its prior, which has arrays of all sites, until that is asked for.
-
-        :param sites: in place of equal ones.
-        """
-        made = replace(self, sites=sites)
-        vars(made)["posterior"] = self.posterior
-        return made
+    @cached_property
+    def _under_sites(self) -> tuple[DuelProblem, DuelPrior, tf.Tensor, tf.Tensor]:
+        return self.problem, self.prior, *totals(self.sites, self.prior.factors.counts)
 
     @cached_property
     def posterior(self) -> Posterior:
-        problem, prior = self.problem, self.prior
-        counted = totals(self.sites, prior.factors.counts)
+        problem, prior, *counted = self._under_sites
         if prior.in_time is not None:
-            return TimePosterior(problem, prior, *counted)
-        terms = prior.covariance.predict(*counted)
-        pairs = pair_posterior(problem, prior, *counted)
-        blocks = None if prior.blocks is None else Blocks(problem, prior, *counted)
+            return TimePosterior(*self._under_sites)
         return Posterior(
             problem.kernel,
             problem.mean_function,
             prior.features,
-            terms,
-            pairs,
+            prior.covariance.predict(*counted),
+            pair_posterior(*self._under_sites),
             prior.beside,
-            blocks,
+            None if prior.blocks is None else Blocks(*self._under_sites),
         )
 
     @cached_property
     def people(self) -> KnownPeople:
         """Of a problem with tastes."""
-        counted = totals(self.sites, self.prior.factors.counts)
-        return KnownPeople(self.problem, self.prior, *counted)
+        return KnownPeople(*self._under_sites)
 
     @cached_property
     def strangers(self) -> Strangers:
@@ -98,40 +88,37 @@ class SitesMemory:
 
     def __init__(self, num_sites: int) -> None:
         dtype = gpflow.default_float()
-        self._nu = tf.Variable(tf.zeros([num_sites], dtype), trainable=False)
-        self._tau = tf.Variable(tf.zeros([num_sites], dtype), trainable=False)
+        # nu and tau.
+        self._values = tf.Variable(tf.zeros([2, num_sites], dtype), trainable=False)
         self.change = tf.Variable(tf.zeros([], dtype), trainable=False)
         self.sweeps = tf.Variable(0, trainable=False)
 
     def sites(self) -> Sites:
-        return Sites(self._nu.read_value(), self._tau.read_value())
+        return Sites(*tf.unstack(self._values.read_value()))
 
     def keep(self, point: FixedPoint) -> None:
         """Those that an engine found, where they are finite."""
-        nu, tau = point.sites
-        good = tf.reduce_all(tf.math.is_finite(nu)) & tf.reduce_all(tf.math.is_finite(tau))
-        self._nu.assign(tf.where(good, nu, self._nu))
-        self._tau.assign(tf.where(good, tau, self._tau))
+        sites = tf.stack(point.sites)
+        good = tf.reduce_all(tf.math.is_finite(sites))
+        self._values.assign(tf.where(good, sites, self._values))
         self.change.assign(point.found.change)
         self.sweeps.assign_add(point.sweeps)
 
     def clear(self) -> None:
-        self._nu.assign(tf.zeros_like(self._nu))
-        self._tau.assign(tf.zeros_like(self._tau))
+        self._values.assign(tf.zeros_like(self._values))
 
     def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None:
         """Take these, (t,) each.
 
         :raises ValueError: of another length, not finite, or a negative tau.
         """
-        number = int(self._nu.shape[0])
+        number = int(self._values.shape[1])
         for name, values in (("nu", nu), ("tau", tau)):
             check_shape(name, values, number, hint=", one for each site")
             check_finite(name, values)
         if np.any(np.asarray(tau) < 0.0):
             raise ValueError(f"tau has {np.min(tau)}, but a precision is at least 0.")
-        self._nu.assign(nu)
-        self._tau.assign(tau)
+        self._values.assign(np.stack([nu, tau]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +169,9 @@ class Inference:
     def keep_for_predictions(self) -> None:
         """Let go of what is known that predictions do not need; it is made again when asked for."""
         known = self.model._known
-        solution = known.solution.for_predictions(self.memory.sites())
+        # Equal sites, but without the prior, which has arrays of all of them.
+        solution = replace(known.solution, sites=self.memory.sites())
+        vars(solution)["posterior"] = known.solution.posterior
         self.model._known = replace(known, solution=solution)
 
     @property

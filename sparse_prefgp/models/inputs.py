@@ -155,9 +155,15 @@ class Inputs:
     def before_covariates(self, rows: FloatArray) -> FloatArray:
         """Rows of items with all columns that stand before covariates, dates among them."""
         layout = self.layout
-        if layout.numbered and rows.shape[1] == layout.features:
-            rows = np.column_stack([rows, np.full(len(rows), -1.0)])
+        if layout.numbered:
+            rows = self.with_numbers(rows)
         return self.rows(rows).numpy()[:, : layout.first_covariate] if layout.dated else rows
+
+    def with_numbers(self, rows: FloatArray) -> FloatArray:
+        """Rows of items with their numbers; features alone are of unknown ones."""
+        if rows.shape[1] > self.layout.features:
+            return rows
+        return np.column_stack([rows, np.full(len(rows), -1.0)])
 
     def _check_numbers(self, numbers: FloatArray) -> None:
         last = self.model.duels.item.max()

@@ -12,7 +12,9 @@ from scipy.special import logsumexp
 
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.models.coefficients import KnownCoefficients
+from sparse_prefgp.models.known import Written
 from sparse_prefgp.models.likelihood import usual
+from sparse_prefgp.models.parameters import assign_flat, flat_values
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.normals import Normals
@@ -130,7 +132,7 @@ class IntegratedGP(PreferenceGP):
         """
         made: IntegratedGP = cls.__new__(cls)
         made.__dict__.update(vars(at_mode))
-        made.mixture = Mixture(at_mode, tuple(points), weights, _values(at_mode))
+        made.mixture = Mixture(at_mode, tuple(points), weights, flat_values(at_mode.variables))
         return made
 
     @property
@@ -164,7 +166,7 @@ class IntegratedGP(PreferenceGP):
 
         :raises ValueError: parameters that were changed after they were integrated out.
         """
-        if not np.array_equal(_values(self.mixture.at_mode), self.mixture.values):
+        if not np.array_equal(flat_values(self.mixture.at_mode.variables), self.mixture.values):
             raise ValueError(
                 "The parameters of this model were changed after they had been integrated out; "
                 "integrate again: spg.integrate(model)."
@@ -225,7 +227,7 @@ class IntegratedGP(PreferenceGP):
         mean, variance = parts.mean, parts.variance
         return replace(each[0], mean=mean, variance=variance, jointly=jointly, normals=parts)
 
-    def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def described(self) -> Written:
         """What `save` writes: that of the mode, and of each point the values of all variables, the
         sites and the weight."""
         description, arrays = self.at_mode.described()
@@ -234,7 +236,7 @@ class IntegratedGP(PreferenceGP):
             point.infer()
         sites = np.array([point.inference.sites() for point in points])
         integral = {
-            "integral_values": np.array([_values(point) for point in points]),
+            "integral_values": np.array([flat_values(point.variables) for point in points]),
             "integral_nu": sites[:, 0],
             "integral_tau": sites[:, 1],
             "integral_weights": self.weights,
@@ -250,9 +252,7 @@ class IntegratedGP(PreferenceGP):
         values, nu, tau = (arrays[f"integral_{name}"] for name in ("values", "nu", "tau"))
         points = [at_mode.copied() for _ in values]
         for i, (point, numbers) in enumerate(zip(points, values, strict=True)):
-            ends = np.cumsum([int(np.prod(v.shape)) for v in point.variables])[:-1]
-            for variable, piece in zip(point.variables, np.split(numbers, ends), strict=True):
-                variable.assign(piece.reshape(variable.shape))
+            assign_flat(numbers, point.variables)
             point.inference.restore(nu[i], tau[i], at_mode.infer())
         made = cls.of(at_mode, points, arrays["integral_weights"])
         made.integration = None if said is None else Integration(**said)
@@ -260,11 +260,6 @@ class IntegratedGP(PreferenceGP):
 
     def _averaged(self, each: list[tf.Tensor]) -> tf.Tensor:
         return tf.tensordot(tf.stack(each, -1), tf.constant(self.weights), 1)
-
-
-def _values(model: PreferenceGP) -> FloatArray:
-    """Of all variables, one after the other."""
-    return np.concatenate([v.numpy().reshape(-1) for v in model.variables])
 
 
 def mixed_moments(each: Sequence[tf.Tensor], weights: FloatArray) -> tf.Tensor:

@@ -1,21 +1,23 @@
-"""What is known of duels wherever they are, and what a stream does not keep."""
+"""What a stream of duels does not keep, and what models tell of themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from inspect import signature
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import gpflow
+import numpy as np
 
-from sparse_prefgp.data.contexts import ItemRows
-from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 
 NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
     "a machine where they fit, and use the model it gives."
 )
+
+
+# What `save` writes: a description for JSON, and the arrays that it names.
+Written: TypeAlias = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 class NotInMemory(ValueError, AttributeError):
@@ -34,76 +36,6 @@ class SampledWins(NamedTuple):
     """(k, D) rows of winner and loser as `row_kernel` takes them."""
     noise: FloatArray
     """(k,) variance of the noise of each difference."""
-
-
-class KnownDuels(Protocol):
-    """What is known of duels wherever they are: `Duels`, and `SeenDuels` of a stream."""
-
-    @property
-    def held(self) -> bool: ...
-
-    @property
-    def unit(self) -> str: ...
-
-    @property
-    def item_ids(self) -> tuple[Hashable, ...] | None: ...
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def transform(self) -> FeatureTransform | None: ...
-
-    @property
-    def group_names(self) -> tuple[Hashable, ...] | None: ...
-
-    @property
-    def roles(self) -> Mapping[str, str]: ...
-
-    @property
-    def label_names(self) -> Mapping[str, tuple[Hashable, ...]]: ...
-
-    @property
-    def group_levels(self) -> IntArray | None: ...
-
-    @property
-    def items(self) -> FloatArray: ...
-
-    @property
-    def item(self) -> IntArray: ...
-
-    @property
-    def item_rows(self) -> ItemRows | None: ...
-
-    @property
-    def comparisons(self) -> IntArray: ...
-
-    @property
-    def num_duels(self) -> int: ...
-
-    @property
-    def num_ties(self) -> int: ...
-
-    @property
-    def levels(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def grade_counts(self) -> IntArray | None: ...
-
-    @property
-    def covariate_names(self) -> tuple[str, ...]: ...
-
-    @property
-    def covariate_squares(self) -> FloatArray | None: ...
-
-    @property
-    def num_items(self) -> int: ...
-
-    @property
-    def num_features(self) -> int: ...
-
-    @property
-    def has_items(self) -> bool: ...
 
 
 def described_by(value: Any) -> str:

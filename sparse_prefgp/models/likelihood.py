@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import gpflow
@@ -15,8 +16,9 @@ import tensorflow_probability as tfp
 
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, duel_noise, ratios_of_unknown
-from sparse_prefgp.models.known import KnownDuels, described_by
-from sparse_prefgp.models.parameters import LogParameter
+from sparse_prefgp.models.known import described_by
+from sparse_prefgp.models.parameters import LogParameter, take_by_name
+from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 from sparse_prefgp.support.words import shortened
@@ -94,11 +96,7 @@ class Probit(gpflow.Module):
         self.noise = noise
         if not isinstance(noise, gpflow.Parameter):
             check_number("noise", noise, above=0.0, hint=USUAL_NOISE)
-            self.noise = gpflow.Parameter(
-                np.asarray(noise, dtype=float),
-                transform=gpflow.utilities.positive(),
-                trainable=False,
-            )
+            self.noise = _positive(noise, False)
         if margin is not None and not isinstance(margin, gpflow.Parameter):
             check_number("margin", margin, above=0.0, hint=", or None")
         if isinstance(cuts, bool | str) or (isinstance(cuts, int | np.integer) and cuts < 1):
@@ -122,7 +120,7 @@ class Probit(gpflow.Module):
         told = duels.num_ties > 0 or duels.levels is not None
         made._margin_untold = not (told or isinstance(self.margin, gpflow.Parameter))
         made._margin_untold |= self._margin_untold and not told
-        made.margin = self._margin_of(duels)
+        made.margin = self._margin_of(duels, told)
         made.steps = self._steps_of(duels)
         made._judges = duels.group_names
         if self.by is not None:
@@ -133,8 +131,8 @@ class Probit(gpflow.Module):
             made.cut_scale = self._of_judges(self.cut_scale, duels, CUT_LOG_SD)
         return made
 
-    def _margin_of(self, duels: KnownDuels) -> gpflow.Parameter | None:
-        """The margin, trainable where ties or grades tell something of it.
+    def _margin_of(self, duels: KnownDuels, told: bool) -> gpflow.Parameter | None:
+        """The margin, trainable where ties or grades have told something of it.
 
         Where a tie is among the levels of the grades and nobody used it, there is a prior about the
         value given.
@@ -142,20 +140,14 @@ class Probit(gpflow.Module):
         levels, margin = duels.levels, self.margin
         if margin is None or (levels is not None and len(levels) % 2 == 0):
             return None
-        told = duels.num_ties > 0 or levels is not None
         if isinstance(margin, gpflow.Parameter):
             if told and self._margin_untold:
                 margin = copy.deepcopy(margin)
                 gpflow.set_trainable(margin, self.ties == BOX)
             return margin
-        value = float(margin)
-        return gpflow.Parameter(
-            value,
-            transform=gpflow.utilities.positive(),
-            prior=_about(value) if levels is not None and not duels.num_ties else None,
-            # No gradient tells of a margin that is found after the utilities.
-            trainable=told and self.ties == BOX,
-        )
+        prior = _about(margin) if levels is not None and not duels.num_ties else None
+        # No gradient tells of a margin that is found after the utilities.
+        return _positive(margin, told and self.ties == BOX, prior)
 
     def _steps_of(self, duels: KnownDuels) -> tuple[gpflow.Parameter, ...]:
         """The steps from one cut to the next, (K - 1), all trainable.
@@ -189,11 +181,7 @@ class Probit(gpflow.Module):
             return ()
         _warn_of_unused(used, names)
         return tuple(
-            gpflow.Parameter(
-                float(value),
-                transform=gpflow.utilities.positive(),
-                prior=None if learned else _about(float(value)),
-            )
+            _positive(value, True, None if learned else _about(value))
             for value, learned in zip(steps, steps_to_learn(used), strict=True)
         )
 
@@ -206,8 +194,7 @@ class Probit(gpflow.Module):
         prior = tfp.distributions.LogNormal(dtype(0.0), dtype(sd))
         made = LogParameter.made(np.ones(len(names)), prior)
         if known is not None:
-            values = dict(zip(self._judges or (), known.numpy(), strict=True))
-            made.assign([values.get(name, 1.0) for name in names])
+            take_by_name(made, names, known, self._judges)
             made.prior, made.prior_on = known.prior, known.prior_on
             gpflow.set_trainable(made, known.trainable)
         return made
@@ -227,8 +214,7 @@ class Probit(gpflow.Module):
         both = (self.noise_ratio, known.noise_ratio), (self.cut_scale, known.cut_scale)
         for ratios, before in both:
             if ratios is not None and before is not None:
-                values = dict(zip(known._judges or (), before.numpy(), strict=True))
-                ratios.assign([values.get(name, 1.0) for name in self._judges or ()])
+                take_by_name(ratios, self._judges, before, known._judges)
 
     def things(self) -> dict[str, Any]:
         """What it brings into a model, by the names of `support.together`."""
@@ -277,99 +263,131 @@ class Probit(gpflow.Module):
     def __repr__(self) -> str:
         return described_by(self)
 
-    # Natural logarithms from mean and variance of f(a) - f(b), (N,) each, a variance that rounding
-    # has made negative counting as 0. `judge` is the number of each one's, -1 for an unknown one,
-    # None where all are.
 
-    def log_grades(
-        self, link: Link, mean: tf.Tensor, variance: tf.Tensor, judge: IntArray | None = None
-    ) -> tf.Tensor:
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What may come of duels between a and b: the natural logarithm of the probability of each."""
+
+    likelihood: Probit
+    link: Link
+    mean: tf.Tensor
+    """(N,) of f(a) - f(b)."""
+    variance: tf.Tensor
+    """(N,) of it; one that rounding has made negative counts as 0."""
+    judge: IntArray | None = None
+    """(N,) the number of each one's, -1 for an unknown one; None where all are."""
+
+    @property
+    def turned(self) -> Outcomes:
+        """Of duels between b and a."""
+        return replace(self, mean=-self.mean)
+
+    @property
+    def win(self) -> tf.Tensor:
+        """That a beats b, (N,)."""
+        if self.likelihood.ties == MARGIN_ONLY:
+            ahead = self._within(None, tf.zeros_like(self.mean))
+            return ahead + tf.math.log1p(-tf.exp(self.tie))
+        return self._between(None, -1)
+
+    @property
+    def tie(self) -> tf.Tensor:
+        """Of a tie, (N,); -inf without a margin."""
+        mean, share = self.mean, self.likelihood.tie_share
+        if self.likelihood.margin is None:
+            return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
+        return self._between(-1, 1) if share is None else tf.math.log(share + tf.zeros_like(mean))
+
+    @property
+    def win_tie_loss(self) -> tf.Tensor:
+        """Of a, (N, 3)."""
+        return tf.stack([self.win, self.tie, self.turned.win], 1)
+
+    @property
+    def grades(self) -> tf.Tensor:
         """Of each grade of a over b, worst first: (N, 2K + 1), (N, 2K) where ties are no level."""
-        if self.ties == MARGIN_ONLY:
-            lost, won = (self.log_win(link, side, variance, judge) for side in (-mean, mean))
-            return tf.stack([lost, self.log_tie(link, mean, variance, judge), won], 1)
-        top = len(self.steps) + 1
+        if self.likelihood.ties == MARGIN_ONLY:
+            return tf.stack([self.turned.win, self.tie, self.win], 1)
+        top = len(self.likelihood.steps) + 1
         better: list[tuple[int | None, int]] = [(-k - 1, -k) for k in range(1, top)]
         better.append((None, -top))
-        worse, best = (
-            [self._log_between(link, side, variance, *ends, judge) for ends in better]
-            for side in (-mean, mean)
-        )
-        tied = [] if self.margin is None else [self.log_tie(link, mean, variance, judge)]
+        worse, best = ([side._between(*ends) for ends in better] for side in (self.turned, self))
+        tied = [] if self.likelihood.margin is None else [self.tie]
         return tf.stack([*reversed(worse), *tied, *best], 1)
 
-    def log_win(
-        self, link: Link, mean: tf.Tensor, variance: tf.Tensor, judge: IntArray | None = None
-    ) -> tf.Tensor:
-        """That a beats b, (N,)."""
-        if self.ties == MARGIN_ONLY:
-            ahead = self._log_outcome(link, mean, variance, None, tf.zeros_like(mean), judge)
-            return ahead + tf.math.log1p(-tf.exp(self.log_tie(link, mean, variance, judge)))
-        return self._log_between(link, mean, variance, None, -1, judge)
-
-    def log_tie(
-        self, link: Link, mean: tf.Tensor, variance: tf.Tensor, judge: IntArray | None = None
-    ) -> tf.Tensor:
-        """Of a tie, (N,); -inf without a margin."""
-        if self.margin is None:
-            return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
-        if self.tie_share is not None:
-            return tf.math.log(self.tie_share + tf.zeros_like(mean))
-        return self._log_between(link, mean, variance, -1, 1, judge)
-
-    def _log_between(
-        self,
-        link: Link,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        lower: int | None,
-        upper: int,
-        judge: IntArray | None,
-    ) -> tf.Tensor:
+    def _between(self, lower: int | None, upper: int) -> tf.Tensor:
         """That f(b) - f(a), noise included, lies between two cuts, (N,).
 
         :param lower: the number of the cut with its sign; None for no limit.
         :param upper: the same.
         """
-        heights, zeros = self.heights, tf.zeros_like(mean)
+        heights, zeros = self.likelihood.heights, tf.zeros_like(self.mean)
 
         def at(cut: int | None) -> tf.Tensor | None:
             if cut is None or heights is None:
                 return None if cut is None else zeros
             return float(np.sign(cut)) * heights[abs(cut) - 1] + zeros
 
-        return self._log_outcome(link, mean, variance, at(lower), at(upper), judge)
+        return self._within(at(lower), at(upper))
 
-    def _log_outcome(
-        self,
-        link: Link,
-        mean: tf.Tensor,
-        variance: tf.Tensor,
-        lower: tf.Tensor | None,
-        upper: tf.Tensor,
-        judge: IntArray | None,
-    ) -> tf.Tensor:
+    def _within(self, lower: tf.Tensor | None, upper: tf.Tensor) -> tf.Tensor:
         """log P(lower < f(b) - f(a) + noise < upper), (N,): at the noise of known judges, averaged
         over that of unknown ones."""
-        variance = tf.maximum(variance, tf.zeros_like(variance))
-        noise = duel_noise(self.noise) + tf.zeros_like(mean)
-        if self.noise_ratio is None:
-            return link.log_probability(-mean, variance, noise, lower, upper)
+        link, judge, ratios = self.link, self.judge, self.likelihood.noise_ratio
+        mean, variance, noise = self._moments
+        if ratios is None:
+            return link.log_probability(mean, variance, noise, lower, upper)
         if judge is None:
-            return _averaged(link, self.new_ratios(), -mean, variance, noise, lower, upper)
+            return self._averaged(lower, upper)
         new = np.flatnonzero(judge < 0)
         # Unknown judges stand as the first one until they are averaged.
-        ratio = tf.gather(tf.convert_to_tensor(self.noise_ratio), np.maximum(judge, 0))
+        ratio = tf.gather(tf.convert_to_tensor(ratios), np.maximum(judge, 0))
         low, high = lower, upper
-        if self.cut_scale is not None:
-            scale = tf.gather(tf.convert_to_tensor(self.cut_scale), np.maximum(judge, 0))
+        if self.likelihood.cut_scale is not None:
+            scale = tf.gather(tf.convert_to_tensor(self.likelihood.cut_scale), np.maximum(judge, 0))
             low, high = None if lower is None else scale * lower, scale * upper
-        logs = link.log_probability(-mean, variance, noise * ratio, low, high)
+        logs = link.log_probability(mean, variance, noise * ratio, low, high)
         if not len(new):
             return logs
-        some = [None if x is None else tf.gather(x, new) for x in (variance, noise, lower, upper)]
-        averaged = _averaged(link, self.new_ratios(), -tf.gather(mean, new), *some)
+        unknown = Outcomes(self.likelihood, link, tf.gather(-mean, new), tf.gather(variance, new))
+        low = None if lower is None else tf.gather(lower, new)
+        averaged = unknown._averaged(low, tf.gather(upper, new))
         return tf.tensor_scatter_nd_update(logs, new[:, None], averaged)
+
+    @property
+    def _moments(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Mean and variance of f(b) - f(a), and the variance of the usual noise, (N,) each."""
+        variance = tf.maximum(self.variance, tf.zeros_like(self.variance))
+        return -self.mean, variance, duel_noise(self.likelihood.noise) + tf.zeros_like(variance)
+
+    def _averaged(self, lower: tf.Tensor | None, upper: tf.Tensor) -> tf.Tensor:
+        """The same averaged over the ratios of noise and cuts of unknown judges."""
+        ratios, (mean, variance, noise) = self.likelihood.new_ratios(), self._moments
+        count, number = len(ratios.weights), mean.shape[0]
+        # So many at once as take bounded memory; one where a graph does not know how many pairs.
+        at_once = 1 if number is None else max(1, min(count, _AVERAGED_AT_ONCE // max(number, 1)))
+        steps = -(-count // at_once)
+        spare = steps * at_once - count
+        factor, scale, weight = (
+            tf.constant(
+                np.pad(x, (0, spare), constant_values=by).reshape(steps, at_once), mean.dtype
+            )
+            for x, by in ((ratios.ratios, 1.0), (ratios.scales, 1.0), (ratios.weights, 0.0))
+        )
+
+        def tiled(values: tf.Tensor, by: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(by[:, None] * values, [-1])
+
+        def add(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            one = tf.ones_like(factor[k])
+            ends = (None if x is None else tiled(x, scale[k]) for x in (lower, upper))
+            of_both = (tiled(mean, one), tiled(variance, one), tiled(noise, factor[k]))
+            found = tf.reshape(self.link.log_probability(*of_both, *ends), [at_once, -1])
+            found = tf.reduce_logsumexp(found + tf.math.log(weight[k])[:, None], 0)
+            return k + 1, tfp.math.log_add_exp(total, found)
+
+        nothing = tf.zeros_like(mean) - tf.constant(np.inf, mean.dtype)
+        return tf.while_loop(lambda k, _: k < steps, add, (0, nothing))[1]
 
 
 def usual(values: FloatArray, votes: FloatArray) -> float:
@@ -385,6 +403,11 @@ def steps_to_learn(used: IntArray) -> tuple[bool, ...]:
     """
     inner = range(1, len(used) - 1)
     return tuple(bool(used[i] > 0 and used[i + 1 :].sum() > 0) for i in inner)
+
+
+def _positive(value: float, trainable: bool, prior: Any = None) -> gpflow.Parameter:
+    transform = gpflow.utilities.positive()
+    return gpflow.Parameter(float(value), transform=transform, prior=prior, trainable=trainable)
 
 
 def _about(value: float) -> tfp.distributions.Distribution:
@@ -433,38 +456,3 @@ def _prior_of(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
             f"{name} a LogNormal prior."
         )
     return float(np.asarray(prior.loc)), float(np.asarray(prior.scale))
-
-
-def _averaged(
-    link: Link,
-    ratios: NoiseRatios,
-    mean: tf.Tensor,
-    variance: tf.Tensor,
-    noise: tf.Tensor,
-    lower: tf.Tensor | None,
-    upper: tf.Tensor,
-) -> tf.Tensor:
-    """Log of the average of `link.log_probability` over the ratios of noise and cuts, (N,)."""
-    count, number = len(ratios.weights), mean.shape[0]
-    # So many at once as take bounded memory; one where a graph does not know how many pairs.
-    at_once = 1 if number is None else max(1, min(count, _AVERAGED_AT_ONCE // max(number, 1)))
-    steps = -(-count // at_once)
-    spare = steps * at_once - count
-    factor, scale, weight = (
-        tf.constant(np.pad(x, (0, spare), constant_values=by).reshape(steps, at_once), mean.dtype)
-        for x, by in ((ratios.ratios, 1.0), (ratios.scales, 1.0), (ratios.weights, 0.0))
-    )
-
-    def tiled(values: tf.Tensor, by: tf.Tensor) -> tf.Tensor:
-        return tf.reshape(by[:, None] * values, [-1])
-
-    def add(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        one = tf.ones_like(factor[k])
-        ends = (None if x is None else tiled(x, scale[k]) for x in (lower, upper))
-        of_both = (tiled(mean, one), tiled(variance, one), tiled(noise, factor[k]))
-        found = tf.reshape(link.log_probability(*of_both, *ends), [at_once, -1])
-        found = tf.reduce_logsumexp(found + tf.math.log(weight[k])[:, None], 0)
-        return k + 1, tfp.math.log_add_exp(total, found)
-
-    nothing = tf.zeros_like(mean) - tf.constant(np.inf, mean.dtype)
-    return tf.while_loop(lambda k, _: k < steps, add, (0, nothing))[1]

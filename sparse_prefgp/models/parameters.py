@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gpflow
@@ -87,6 +88,33 @@ def _transformed(transform: Any, value: tf.Tensor) -> tf.Tensor:
             value = _transformed(one, value)
         return value
     return transform._forward(value)
+
+
+def take_by_name(
+    made: gpflow.Parameter, names: Any, known: gpflow.Parameter, names_before: Any
+) -> None:
+    """Give a parameter, one value of each name, those of another one that has the name too."""
+    values = dict(zip(names_before or (), known.numpy(), strict=True))
+    first = zip(names or (), made.numpy(), strict=True)
+    made.assign([values.get(name, value) for name, value in first])
+
+
+def flat_values(variables: Iterable[tf.Variable]) -> FloatArray:
+    """All values of some variables, one after the other."""
+    return np.concatenate([variable.numpy().reshape(-1) for variable in variables])
+
+
+def pieces_of(values: FloatArray, variables: Sequence[tf.Variable]) -> list[FloatArray]:
+    """Of what stands one after the other, that of each variable, in its shape."""
+    ends = np.cumsum([int(np.prod(variable.shape)) for variable in variables])[:-1]
+    pieces = zip(np.split(values, ends), variables, strict=True)
+    return [piece.reshape(variable.shape) for piece, variable in pieces]
+
+
+def assign_flat(values: FloatArray, variables: Sequence[tf.Variable]) -> None:
+    """Give variables the values that `flat_values` gave."""
+    for variable, piece in zip(variables, pieces_of(values, variables), strict=True):
+        variable.assign(piece)
 
 
 def reach_of(parameter: gpflow.Parameter) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import as_numbers
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.words import shortened, some_of
 
 # What is said of those that a model does not know.
 UNKNOWN_PERSON = "person", "they are predicted as somebody of whom nothing is known"
@@ -79,12 +79,10 @@ class People:
         """
         (number,) = places_of([person], self.names)
         if number < 0:
-            shown = ", ".join(map(repr, self.names[:5]))
-            more = ", …" if len(self.names) > 5 else ""
             raise ValueError(
-                f"The person {shortened(person)} is unknown to the model, whose people are {shown}"
-                f"{more}; give one of them, or meet the new one (model.meet(duels), "
-                "sparse-prefgp meet)."
+                f"The person {shortened(person)} is unknown to the model, whose people are "
+                f"{some_of([*map(repr, self.names)], 5)}; give one of them, or meet the new one "
+                "(model.meet(duels), sparse-prefgp meet)."
             )
         return int(number)
 

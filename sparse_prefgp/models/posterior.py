@@ -19,6 +19,7 @@ from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
 from sparse_prefgp.models.pair_posterior import PairPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
+from sparse_prefgp.support.words import some_of
 
 # Fixed, so that the same call gives the same bits; bounds the memory of a prediction.
 CHUNK = 2048
@@ -108,8 +109,7 @@ class Posterior:
             if self.pairs is not None:
                 more = self.pairs.added(inputs, ahead - behind)
                 mean, variance = mean + more[0], variance + more[1]
-        same = tf.reduce_all(first == second, -1)
-        return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
+        return moments_of_pairs(first, second, mean, variance)
 
     def joining(self, block: Any) -> Posterior:
         """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
@@ -135,9 +135,8 @@ class Posterior:
         for number, label in enumerate(labels if one else ()):
             if label == wanted:
                 return self.blocks.joined(number)
-        shown = ", ".join(map(repr, labels[:_LABELS_NAMED]))
-        more = ", …" if len(labels) > _LABELS_NAMED else ""
-        raise ValueError(f"There is no block {wanted!r}; the blocks are {shown}{more}.")
+        shown = some_of([*map(repr, labels)], _LABELS_NAMED)
+        raise ValueError(f"There is no block {wanted!r}; the blocks are {shown}.")
 
     def _mean(self, a: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         return tf.linalg.matvec(a, self.terms.weights) + self._prior_mean(inputs)
@@ -152,41 +151,57 @@ class Posterior:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
-    """What the duels of each block say of inputs that join it: PIC.
-
-    Besides a, the features are the residual covariances `k(x, z_j) - a Phi_j'` with the sites of
-    the block (Snelson & Ghahramani 2007; docs/method.md, section 10).
-    """
+class Conditioned:
+    """Inducing values and blocks of a problem under its sites."""
 
     problem: DuelProblem
     prior: DuelPrior
-    """With blocks."""
     precision: tf.Tensor
     """(t,) c tau of the sites."""
     shift: tf.Tensor
     """(t,) c nu."""
 
     @property
+    def covariance(self) -> Any:
+        """That of the blocks."""
+        raise NotImplementedError
+
+    @cached_property
+    def kept(self) -> LowRankIntermediates:
+        return self.covariance.conditioned(self.precision, self.shift)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Conditioned):
+    """What the duels of each block say of inputs that join it: PIC.
+
+    Besides a, the features are the residual covariances `k(x, z_j) - a Phi_j'` with the sites of
+    the block (Snelson & Ghahramani 2007; docs/method.md, section 10).
+    """
+
+    @property
     def covariance(self) -> LowRankPlusBlocks:
         assert self.prior.blocks is not None
         return self.prior.blocks
 
-    @cached_property
-    def kept(self) -> LowRankIntermediates:
-        """Inducing values and blocks under the sites."""
-        return self.covariance.conditioned(self.precision, self.shift)
-
     def joined(self, number: int) -> Posterior:
         """q(f) of inputs that join a block, by its number."""
         joining = self.covariance.joining(number, self.kept)
-
-        def features(inputs: tf.Tensor) -> tf.Tensor:
-            return joining.features(inputs, self.prior.features(inputs))
-
         return Posterior(
-            self.problem.kernel, self.problem.mean_function, features, joining.posterior
+            self.problem.kernel,
+            self.problem.mean_function,
+            lambda inputs: joining.features(inputs, self.prior.features(inputs)),
+            joining.posterior,
         )
+
+
+def moments_of_pairs(
+    first: tf.Tensor, second: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor
+) -> tf.Tensor:
+    """Mean and variance side by side, (N, 2), of differences of two inputs (N, D) each; rounding
+    parts none from itself."""
+    same = tf.reduce_all(first == second, -1)
+    return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
 
 
 class SetPosterior(NamedTuple):

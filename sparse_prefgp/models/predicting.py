@@ -24,7 +24,7 @@ from sparse_prefgp.models.choosing import (
 )
 from sparse_prefgp.models.in_time import InTimeModel
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
+from sparse_prefgp.models.likelihood import MARGIN_ONLY, Outcomes, Probit
 from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.models.people import People
 from sparse_prefgp.models.posterior import Posterior, predictions
@@ -134,7 +134,8 @@ class DuelPredictions:
         """
         mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
         judge = group_numbers(self, groups, mean.shape[0])
-        return tf.exp(self.likelihood.log_win(self.engine.link_function, mean, variance, judge))
+        link = self.engine.link_function
+        return tf.exp(Outcomes(self.likelihood, link, mean, variance, judge).win)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
     def predict_outcome(
@@ -152,13 +153,8 @@ class DuelPredictions:
         :param groups: as for `predict_duel`.
         """
         mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
-        link, judge, of = (
-            self.engine.link_function,
-            group_numbers(self, groups, mean.shape[0]),
-            self.likelihood,
-        )
-        won, lost = (of.log_win(link, side, variance, judge) for side in (mean, -mean))
-        return tf.exp(tf.stack([won, of.log_tie(link, mean, variance, judge), lost], 1))
+        link, judge = self.engine.link_function, group_numbers(self, groups, mean.shape[0])
+        return tf.exp(Outcomes(self.likelihood, link, mean, variance, judge).win_tie_loss)
 
     def allow(self, **asked: Any) -> None:
         """Refuse what does not go together with this model, see `together.check`.
@@ -234,9 +230,10 @@ class DuelPredictions:
             # What the points err by is much the same for all alternatives.
             return found - logsumexp(found, axis=1, keepdims=True)
 
-        number = group_numbers(self, groups, len(there))
+        judge = group_numbers(self, groups, len(there))
+        number = np.full(len(there), -1) if judge is None else judge
         shares = np.zeros(there.shape)
-        shares[there] = np.exp(over_noises(self, at, number, len(there)))[sets.mask]
+        shares[there] = np.exp(over_noises(self, at, number))[sets.mask]
         return tf.constant(shares)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")

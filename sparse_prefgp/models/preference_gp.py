@@ -7,6 +7,7 @@ import dataclasses
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gpflow
@@ -33,7 +34,6 @@ from sparse_prefgp.covariances.item_effect import (
 )
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.pair_effect import pair_effect
-from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.duels import OF_DUELS, Duels
@@ -48,7 +48,7 @@ from sparse_prefgp.evidence import (
     lower_bounds,
 )
 from sparse_prefgp.factors.sites import totals
-from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred, Traced
+from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.checks import (
     check_engine,
     check_parts,
@@ -61,12 +61,11 @@ from sparse_prefgp.models.checks import (
     scale_is_free,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.describing import described
-from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import NotInMemory, SampledWins
+from sparse_prefgp.models.known import NotInMemory, SampledWins, Written
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.posterior import (
     Posterior,
@@ -74,9 +73,7 @@ from sparse_prefgp.models.posterior import (
 )
 from sparse_prefgp.models.terms import Columns, Term, Terms
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_kind, check_number, check_shape
-from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.shapes import as_written
 
 EXACT_UP_TO = 1000
@@ -94,7 +91,7 @@ class _Given:
     """That of those which the approximation takes."""
 
 
-class PreferenceGP(DuelGP[Solved, InferenceResult]):
+class PreferenceGP(DuelGP):
     """A Gaussian-process utility learned from duels.
 
     :param duels: `Duels`; t duels between n items with D features.
@@ -136,13 +133,21 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
                     "one, such as gpflow.kernels.Matern52()."
                 )
             kernel = ItemEffect()
-        check_parts(kernel, mean_function, approximation or Exact(), engine or ParallelEP(), duels)
+        engine = engine or ParallelEP()
+        check_parts(kernel, mean_function, approximation or Exact(), engine, duels)
         warn_of_cancelling(kernel)
         likelihood, terms = likelihood_of(likelihood, noise_variance), checked_terms(terms)
-        about: dict[str, Any] = {"people": duels.people_names, "about": duels.events.about_sets}
-        check_together(
-            kernel, approximation, engine or ParallelEP(), duels, terms, likelihood, **about
+        check = partial(
+            check_together,
+            kernel=kernel,
+            engine=engine,
+            duels=duels,
+            terms=terms,
+            likelihood=likelihood,
+            people=duels.people_names,
+            about=duels.events.about_sets,
         )
+        check(approximation)
         self.terms = Terms.of(terms, duels)
         taste = self.terms.taste
         pairs = pair_effect(kernel)
@@ -163,12 +168,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
             small = exact_in_time(kernel) if term is not None else small
             approximation = Exact() if small or feature_part(kernel) is None else VFE()
-            check_together(
-                kernel, approximation, engine or ParallelEP(), duels, terms, likelihood, **about
-            )
+            check(approximation)
         self.kernel, self.mean_function = kernel, mean_function
         self.likelihood = likelihood.on(duels)
-        check_engine(engine or ParallelEP(), full, self.likelihood)
+        check_engine(engine, full, self.likelihood)
         if taste is not None:
             check_size_of_people(full, duels.people_names or ())
         if approximation.needs_inducing and not approximation.has_blocks:
@@ -176,14 +179,14 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
                 numbered_kernel(kernel, full.layout.features), full, approximation.name
             )
         if approximation.needs_inducing and inducing_variable is None:
-            inducing_variable = _first_inputs(duels, kernel)
+            inducing_variable = default_inputs(duels, kernel, np.random.default_rng(0))
         self.inducing_variable = inducing_points(
             approximation, inducing_variable, duels.num_features, duels.items, kernel
         )
-        graph = _used(full, approximation, engine or ParallelEP(), taste is not None)
+        graph = _used(full, approximation, engine, taste is not None)
         # Neither these nor the sites are parameters, nor does tf.Module look for any in them.
         self._given = _Given(duels, approximation, full, graph)
-        self._engine = engine or ParallelEP()
+        self._engine = engine
         self._sites_memory = SitesMemory(graph.num_sites)
         self.centre = np.mean(duels.items, 0, dtype=np.float64)
 
@@ -284,7 +287,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             f"{self.graph.num_items} distinct items)"
         )
 
-    def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def described(self) -> Written:
         """What `save` writes: a description for JSON, and the arrays that it names.
 
         :raises ValueError: what a saved model cannot hold.
@@ -338,13 +341,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             prior, point.sites, point.slopes, point.found.kept, value
         )
 
-    def infer(self, restart: bool = False) -> InferenceResult:
-        """Find the sites for the parameters as they are.
-
-        :param restart: forget the sites of earlier calls and begin at zero.
-        """
-        return self._inferred(restart, warn=False).result
-
     def lower_bound(self) -> float:
         """Rigorous lower bound of the exact log evidence of all duels, in nats.
 
@@ -364,8 +360,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         at = self._inferred().solution
         problem, prior, sites = at.problem, at.prior, at.sites
         if prior.blocks is not None and problem.graph.noises is None:
-            values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
-            return lower_bounds(problem, sites, inducing=InducingValues.of(*values))
+            counted = totals(sites, prior.factors.counts)
+            mean, variance, kl = prior.blocks.inducing_values(*counted)
+            inducing = InducingValues(mean.numpy(), variance.numpy(), float(kl))
+            return lower_bounds(problem, sites, inducing=inducing)
         everything = None
         if not self.approximation.uses_all_duels:
             everything = _marginals_of(problem._replace(graph=self.all_duels), at.posterior)
@@ -385,14 +383,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         sites = self.inference.run(prior).sites
         return Solved(problem, self.approximation, self.engine, sites).with_prior(prior)
 
-    def coefficients(self, level: float = 0.9) -> KnownCoefficients:
-        """What the duels say of the coefficients of covariates, and of leans by these.
-
-        :param level: of the intervals.
-        :raises ValueError: a model without covariates, or a level outside (0, 1).
-        """
-        return KnownCoefficients.of(self, level)
-
     def copied(self) -> PreferenceGP:
         """This model with parameters and sites of its own, of the same duels."""
         made = copy.copy(self)
@@ -409,9 +399,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """The same model of these duels, in these slices of time, with copies of its parameters."""
         return replace(self, duels, slices=slices)
 
-    def _infer(
-        self, fingerprint: Fingerprint, restart: bool, watch: Any
-    ) -> Inferred[Solved, InferenceResult]:
+    def _infer(self, restart: bool, watch: Any) -> tuple[Solved, InferenceResult]:
         self._known = None  # its prior may be as large as the new one: let go of it first
         memory = self._sites_memory
         if restart:
@@ -429,7 +417,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         )
         evidence = point.log_evidence(prior.correction)
         solved = Solved(problem, self.approximation, self.engine, point.sites, evidence)
-        return Inferred(fingerprint, solved.with_prior(prior), result)
+        return solved.with_prior(prior), result
 
 
 def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
@@ -446,7 +434,7 @@ def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
 
 
 def replace(
-    model: DuelGP[Any, Any],
+    model: DuelGP,
     answers: Duels | None = None,
     *,
     shared: bool = False,
@@ -479,14 +467,12 @@ def replace(
     tree = tree if shared else copy.deepcopy(tree)
     if slices is not None and (term := time_term(tree["kernel"])) is not None:
         term.slices = slices
-    if (noise := parts.pop("noise_variance", None)) is not None and "likelihood" not in parts:
+    if parts.get("noise_variance") is not None and "likelihood" not in parts:
+        noise = parts.pop("noise_variance")
         check_number("noise_variance", noise, above=0.0)
-        if shared:
-            tree["likelihood"] = copy.copy(tree["likelihood"])
-            tree["likelihood"].noise = copy.deepcopy(model.likelihood.noise)
-        tree["likelihood"].noise.assign(noise)
-    elif noise is not None:
-        parts["noise_variance"] = noise
+        likelihood = tree["likelihood"] = copy.copy(tree["likelihood"])
+        likelihood.noise = copy.deepcopy(likelihood.noise)
+        likelihood.noise.assign(noise)
     kept: dict[str, Any] = {"approximation": model.approximation}
     if model.duels.held:
         kept["engine"] = model.engine
@@ -518,8 +504,3 @@ def _without_ties(graph: DuelGraph) -> DuelGraph:
     decided = np.flatnonzero(events.kind != TIE)
     together.check(only_ties=not len(decided), margin_only=True)
     return graph.taking(decided, events.totals[decided])
-
-
-def _first_inputs(duels: Duels, kernel: gpflow.kernels.Kernel) -> FloatArray:
-    rows = seen_by_inducing(kernel, duels.distinct_rows()[0])
-    return kmeans_inputs(rows, number_of_inducing(len(rows)), np.random.default_rng(0))

@@ -10,6 +10,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.answers import Answers, Codes, Covariates
 from sparse_prefgp.data.forecast import DUELS, FIRST, GRADES, OUTCOMES, SECOND, TIE, Forecast
+from sparse_prefgp.models.likelihood import Outcomes
 from sparse_prefgp.models.outcomes import LEANS, NOISE, known_blocks, known_codes, label_columns
 from sparse_prefgp.models.people import UNKNOWN_PERSON
 from sparse_prefgp.models.posterior import differences_in_blocks
@@ -84,14 +85,11 @@ def forecast_of(model: Any, mean: Any, variance: Any, judge: Codes | None = None
     if judge is not None and model.likelihood.noise_ratio is not None:
         number = known_codes(judge, model.duels.group_names or (), *_UNKNOWN_JUDGE).numbers
     m, v = as_float(mean), as_float(variance)
-    levels, link, likelihood = model.duels.levels, model.engine.link_function, model.likelihood
-    if levels is not None:
-        of, names, logs = GRADES, levels, likelihood.log_grades(link, m, v, number)
+    found = Outcomes(model.likelihood, model.engine.link_function, m, v, number)
+    if model.duels.levels is not None:
+        of, names, logs = GRADES, model.duels.levels, found.grades
+    elif model.likelihood.margin is not None:
+        of, names, logs = OUTCOMES, (FIRST, TIE, SECOND), found.win_tie_loss
     else:
-        won, lost = (likelihood.log_win(link, side, v, number) for side in (m, -m))
-        of, names, columns = DUELS, (FIRST, SECOND), [won, lost]
-        if likelihood.margin is not None:
-            of, names = OUTCOMES, (FIRST, TIE, SECOND)
-            columns = [won, likelihood.log_tie(link, m, v, number), lost]
-        logs = tf.stack(columns, 1)
+        of, names, logs = DUELS, (FIRST, SECOND), tf.stack([found.win, found.turned.win], 1)
     return Forecast(of, logs.numpy(), names, m.numpy(), v.numpy())

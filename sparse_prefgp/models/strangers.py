@@ -16,13 +16,12 @@ import tensorflow as tf
 from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.approximations.base import FeaturesOfItems
 from sparse_prefgp.approximations.people import over_people
-from sparse_prefgp.covariances.kernels import pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, Sums
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine, FixedPoint
 from sparse_prefgp.factors.sites import Sites, totals
-from sparse_prefgp.models.posterior import CHUNK, Posterior
-from sparse_prefgp.models.tastes import KnownPeople
+from sparse_prefgp.models.posterior import Posterior, moments_of_pairs
+from sparse_prefgp.models.tastes import KnownPeople, PairsBefore
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 
@@ -73,25 +72,10 @@ class Strangers:
 
         :param numbers: (N,) of the people.
         """
-        problem, by_features = self.problem, self.problem.by_features
-        assert problem.taste is not None and by_features is not None
-        kernel = gpflow.kernels.Sum([problem.kernel, problem.taste])
-        found = np.empty((len(numbers), 2))
-        for start in range(0, len(numbers), CHUNK):
-            here = slice(start, start + CHUNK)
-            first, second = pairs[here, 0], pairs[here, 1]
-            shared = self.basis.features(first) - self.basis.features(second)
-            a = tf.concat([shared, by_features.of(numbers[here], first - second)], -1)
-            mean = tf.linalg.matvec(a, self._u.mean[:, 0])
-            if problem.mean_function is not None:
-                mean += (problem.mean_function(first) - problem.mean_function(second))[:, 0]
-            white = tf.matmul(a, self._u.inverse, transpose_b=True)
-            variance = tf.reduce_sum(white**2, -1) - tf.reduce_sum(shared**2, -1)
-            variance += pair_difference_variance(kernel, first, second)
-            same = tf.reduce_all(first == second, -1)
-            variance = tf.where(same, tf.zeros_like(variance), variance)
-            found[here] = tf.stack([mean, variance], -1).numpy()
-        return found
+        before = PairsBefore.of(self.problem, self.basis, self._u, pairs, numbers)
+        variance = tf.reduce_sum(before.white**2, -1) + before.left
+        found = moments_of_pairs(pairs[:, 0], pairs[:, 1], before.mean, variance)
+        return np.asarray(found)
 
     @cached_property
     def _u(self) -> InducingPosterior:

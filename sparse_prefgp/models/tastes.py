@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 from scipy import sparse
 
-from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.approximations.base import FeaturesOfItems
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
 from sparse_prefgp.covariances.base import WholeTerms
@@ -32,13 +32,11 @@ from sparse_prefgp.covariances.kernels import (
     stacked_covariance,
     with_rows,
 )
-from sparse_prefgp.covariances.low_rank_base import (
-    LowRankIntermediates,
-)
+from sparse_prefgp.covariances.low_rank_base import InducingPosterior
 from sparse_prefgp.covariances.low_rank_buckets import Told
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.models.posterior import CHUNK, Posterior
+from sparse_prefgp.models.posterior import CHUNK, Conditioned, Posterior, moments_of_pairs
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Numbers in one temporary array: about 16 MB.
@@ -48,35 +46,13 @@ _WORTH_EACH = 512
 
 
 @dataclass(frozen=True, eq=False)
-class KnownPeople:
+class KnownPeople(Conditioned):
     """The people of a model under its sites."""
-
-    problem: DuelProblem
-    prior: DuelPrior
-    precision: tf.Tensor
-    """(t,) c tau of the sites."""
-    shift: tf.Tensor
-    """(t,) c nu."""
-
-    @property
-    def taste(self) -> gpflow.kernels.Kernel:
-        assert self.problem.taste is not None
-        return self.problem.taste
 
     @property
     def covariance(self) -> LowRankPlusBlocks | LowRankPlusTastes:
         assert self.prior.people is not None
         return self.prior.people
-
-    @cached_property
-    def kernel(self) -> gpflow.kernels.Kernel:
-        """Of the utility of one person, whoever it is."""
-        return gpflow.kernels.Sum([self.problem.kernel, self.taste])
-
-    @cached_property
-    def kept(self) -> LowRankIntermediates:
-        """Inducing values and blocks under the sites."""
-        return self.covariance.conditioned(self.precision, self.shift)
 
     @property
     def shared(self) -> FeaturesOfItems:
@@ -103,16 +79,10 @@ class KnownPeople:
             np.add.at(scaled, place, one.scaled.numpy())
         u = self.kept.u
         weights, told, scaled = weights / count, told / count**2, scaled / count
-        crossed = as_float(scaled) @ u.inverse
-        explained = as_float(told - scaled @ scaled.T)
-        reduction = tf.concat(
-            [
-                tf.concat([u.terms.reduction, tf.transpose(crossed)], 1),
-                tf.concat([crossed, explained], 1),
-            ],
-            0,
-        )
-        terms = WholeTerms(tf.concat([u.mean[:, 0], as_float(weights)], 0), reduction)
+        crossed = np.asarray(as_float(scaled) @ u.inverse)
+        explained = told - scaled @ scaled.T
+        reduction = np.block([[u.terms.reduction.numpy(), crossed.T], [crossed, explained]])
+        terms = WholeTerms(tf.concat([u.mean[:, 0], as_float(weights)], 0), as_float(reduction))
         own = as_float(self.problem.graph.rows[rows])
 
         by_features, more = self.problem.by_features, []
@@ -126,9 +96,10 @@ class KnownPeople:
                 found.append(by_features.with_features(average, inputs))
             return tf.concat([*found, with_rows(self.problem.taste_of_rows, inputs, own)], 1)
 
-        kernel = self.kernel if count == 1 else _average(self.problem.kernel, self.taste, count)
-        if more:
-            kernel = gpflow.kernels.Sum([kernel, *more])
+        taste = self.problem.taste
+        if count > 1:  # k_1 / K, of the average
+            taste = gpflow.kernels.Product([gpflow.kernels.Constant(1.0 / count), taste])
+        kernel = gpflow.kernels.Sum([self.problem.kernel, taste, *more])
         return Posterior(kernel, self.problem.mean_function, features, terms)
 
     # Many people at once.
@@ -216,7 +187,8 @@ class KnownPeople:
         return found
 
     def _differences(self, ends: tf.Tensor, numbers: IntArray) -> FloatArray:
-        found, pairs = np.empty((len(numbers), 2)), self._before(ends, numbers)
+        found = np.empty((len(numbers), 2))
+        pairs = PairsBefore.of(self.problem, self.shared, self.kept.u, ends, numbers)
         for i, here in self._by_bucket(numbers):
             layout = self.covariance.buckets[i]
             b, p = layout.sites.shape[1], layout.rows.shape[1] + 2
@@ -234,25 +206,7 @@ class KnownPeople:
                 found[some] = self._given(pairs.take(some), told).numpy()
         return found
 
-    def _before(self, ends: tf.Tensor, numbers: IntArray) -> _Pairs:
-        """Pairs (N, 2, D), and what is known of each but by the person's own duels."""
-        problem, parts = self.problem, []
-        for start in range(0, len(numbers), CHUNK):
-            some = slice(start, start + CHUNK)
-            first, second = ends[some, 0], ends[some, 1]
-            a = shared = self.shared.features(first) - self.shared.features(second)
-            if problem.by_features is not None:  # of which the features leave nothing
-                a = tf.concat([a, problem.by_features.of(numbers[some], first - second)], -1)
-            mean = tf.linalg.matvec(a, self.kept.u.mean[:, 0])
-            if problem.mean_function is not None:
-                mean += (problem.mean_function(first) - problem.mean_function(second))[:, 0]
-            left = pair_difference_variance(self.kernel, first, second)
-            left -= tf.reduce_sum(shared**2, -1)
-            white = tf.matmul(a, self.kept.u.inverse, transpose_b=True)
-            parts.append(_Pairs(ends[some], white, mean, left))
-        return _Pairs(*(tf.concat(each, 0) for each in zip(*parts, strict=True)))
-
-    def _given(self, pairs: _Pairs, told: _OfRows) -> tf.Tensor:
+    def _given(self, pairs: PairsBefore, told: _OfRows) -> tf.Tensor:
         rows = tf.gather(as_float(self.problem.graph.rows), told.rows)
         if len(told.rows) == 1:  # of one person, whose pairs all are
             ends = tf.reshape(pairs.ends, [-1, pairs.ends.shape[-1]])
@@ -271,8 +225,7 @@ class KnownPeople:
         mean = pairs.mean + tf.reduce_sum(r * told.weights, -1)
         variance = tf.reduce_sum((pairs.white - of_u) ** 2, -1) + pairs.left
         variance -= tf.reduce_sum(known * r, -1)
-        same = tf.reduce_all(pairs.ends[:, 0] == pairs.ends[:, 1], -1)
-        return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
+        return moments_of_pairs(pairs.ends[:, 0], pairs.ends[:, 1], mean, variance)
 
     def tastes(self, inputs: tf.Tensor, people: int) -> FloatArray:
         """Expected h_u of so many people at inputs (N, D), and what features of people say,
@@ -297,7 +250,7 @@ class KnownPeople:
         return found
 
 
-class _Pairs(NamedTuple):
+class PairsBefore(NamedTuple):
     """Pairs of items for people, before these people's own duels."""
 
     ends: tf.Tensor
@@ -309,8 +262,38 @@ class _Pairs(NamedTuple):
     left: tf.Tensor
     """(k,) k_0 + k_1 of the difference, less what the features of k_0 have of it."""
 
-    def take(self, which: IntArray) -> _Pairs:
-        return _Pairs(*(tf.gather(each, which) for each in self))
+    @classmethod
+    def of(
+        cls,
+        problem: DuelProblem,
+        shared_features: FeaturesOfItems,
+        u: InducingPosterior,
+        ends: tf.Tensor,
+        numbers: IntArray,
+    ) -> PairsBefore:
+        """Stacked pairs (N, 2, D), and what is known of each.
+
+        :param shared_features: of what all share.
+        :param numbers: (N,) of the people.
+        """
+        kernel, parts = gpflow.kernels.Sum([problem.kernel, problem.taste]), []
+        for start in range(0, len(numbers), CHUNK):
+            some = slice(start, start + CHUNK)
+            first, second = ends[some, 0], ends[some, 1]
+            a = shared = shared_features.features(first) - shared_features.features(second)
+            if problem.by_features is not None:  # of which the features leave nothing
+                a = tf.concat([a, problem.by_features.of(numbers[some], first - second)], -1)
+            mean = tf.linalg.matvec(a, u.mean[:, 0])
+            if problem.mean_function is not None:
+                mean += (problem.mean_function(first) - problem.mean_function(second))[:, 0]
+            left = pair_difference_variance(kernel, first, second)
+            left -= tf.reduce_sum(shared**2, -1)
+            white = tf.matmul(a, u.inverse, transpose_b=True)
+            parts.append(cls(ends[some], white, mean, left))
+        return cls(*(tf.concat(each, 0) for each in zip(*parts, strict=True)))
+
+    def take(self, which: IntArray) -> PairsBefore:
+        return PairsBefore(*(tf.gather(each, which) for each in self))
 
 
 class _OfRows(NamedTuple):
@@ -324,11 +307,3 @@ class _OfRows(NamedTuple):
     """(k, p, p) A'G A."""
     scaled: tf.Tensor
     """(k, p, m) A'G Phi chol(P)⁻ᵀ."""
-
-
-def _average(
-    shared: gpflow.kernels.Kernel, own: gpflow.kernels.Kernel, count: int
-) -> gpflow.kernels.Kernel:
-    """k_0 + k_1 / K, of the average utility of K people."""
-    share = gpflow.kernels.Constant(1.0 / count)
-    return gpflow.kernels.Sum([shared, gpflow.kernels.Product([share, own])])

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import gpflow
@@ -20,8 +19,9 @@ from sparse_prefgp.covariances.coefficients import (
 )
 from sparse_prefgp.data.leaning import OF_LABELS, Leaning
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.models.known import KnownDuels, described_by
-from sparse_prefgp.models.parameters import LogParameter, half_t
+from sparse_prefgp.models.known import described_by
+from sparse_prefgp.models.parameters import LogParameter, half_t, take_by_name
+from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_choice, check_kind, check_number, check_shape
 from sparse_prefgp.support.words import shortened
@@ -81,14 +81,6 @@ class Effects(NamedTuple):
     variance: gpflow.Parameter
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What others ask a term, in place of which term it is."""
-
-    thing: str | None = None
-    """What it is in the table of what goes together, if anything does not."""
-
-
 class Term(gpflow.Module, metaclass=ABCMeta):
     """A term of the prior, beyond the kernel of the items. To be derived from.
 
@@ -97,7 +89,8 @@ class Term(gpflow.Module, metaclass=ABCMeta):
     (`on`), which shares the parameters that are there already.
     """
 
-    facts: ClassVar[Facts] = Facts()
+    thing: ClassVar[str | None] = None
+    """What it is in the table of what goes together, if anything does not."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -118,7 +111,7 @@ class Term(gpflow.Module, metaclass=ABCMeta):
 
     def things(self, duels: Any) -> dict[str, Any]:
         """What it brings into a model, by the names of `support.together`."""
-        return {} if self.facts.thing is None else {self.facts.thing: True}
+        return {} if self.thing is None else {self.thing: True}
 
     def __repr__(self) -> str:
         return described_by(self)
@@ -151,7 +144,6 @@ class Coefficients(Term):
         if learned and self._names in (None, names):
             check_shape("The variance of Coefficients", given.numpy(), len(names))
             return made
-        known = dict(zip(self._names or (), given.numpy(), strict=True)) if learned else {}
         if learned:
             given = None
         for c in np.flatnonzero(squares == 0.0)[:1] if given is None else ():
@@ -169,8 +161,7 @@ class Coefficients(Term):
             )
         made.variance = variance_parameter(np.broadcast_to(array, squares.shape))
         if learned:
-            values = zip(names, made.variance.numpy(), strict=True)
-            made.variance.assign([known.get(name, value) for name, value in values])
+            take_by_name(made.variance, names, self.variance, self._names)
             gpflow.set_trainable(made.variance, self.variance.trainable)
         return made
 
@@ -292,7 +283,7 @@ class Taste(Term):
         half-t prior of that scale, by default 0.25 over what the features make of it.
     """
 
-    facts = Facts("tastes")
+    thing = "tastes"
 
     def __init__(self, kernel: gpflow.kernels.Kernel, by_features: Any = None) -> None:
         super().__init__()

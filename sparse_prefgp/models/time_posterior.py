@@ -33,7 +33,7 @@ from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.data.slices import DAYS_A_YEAR
-from sparse_prefgp.models.posterior import Posterior, ask_for_joint
+from sparse_prefgp.models.posterior import Posterior, ask_for_joint, moments_of_pairs
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.linalg import chunks
 
@@ -189,8 +189,7 @@ class TimePosterior(Posterior):
             variance[apart] = own[:q] + own[q:] - shared
         variance += self._in_time.left(first, second)
         mean += self._prior_mean(first) - self._prior_mean(second)
-        same = tf.reduce_all(first == second, -1)
-        return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
+        return moments_of_pairs(first, second, mean, variance)
 
     def joint(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean (N,) and covariance (N, N) for rows (N, D).
@@ -371,11 +370,8 @@ class TimePosterior(Posterior):
         if late.any():
             mean[late], variance[late] = self._each_from_end(asked.take(late))
         if not late.all():
-            swept = self._swept(asked.take(~late))
-            mean[~late], variance[~late] = (
-                swept.found.mean[swept.at, 0],
-                swept.found.variance[swept.at],
-            )
+            _, found, at, _ = self._swept(asked.take(~late))
+            mean[~late], variance[~late] = found.mean[at, 0], found.variance[at]
         return mean, variance + _row_sums(asked.fresh, asked.fresh)
 
     def _joint(self, asked: Asked) -> JointInTime:
@@ -393,8 +389,7 @@ class TimePosterior(Posterior):
         q, t = len(times), len(self._seen.precision)
         if len(np.unique(times)) == 1:
             return self._together(self._swept(asked, joint=True), slice(0, q))
-        swept = self._swept(asked, np.concatenate([np.zeros((t, q)), np.eye(q)]))
-        found, at = swept.found, swept.at
+        _, found, at, _ = self._swept(asked, np.eye(t + q, q, -t))
         mean, weights = found.mean[at], found.weights[:, 0]
         return JointInTime(mean[:, 0], mean[:, 1:], found.rows[at], weights, found.covariance)
 
@@ -417,9 +412,9 @@ class TimePosterior(Posterior):
         early = ~there & (across.col < n)
         return np.asarray(np.bincount(across.row, early, len(asked.times)) == 0.0)
 
-    def _from_end(self, asked: Asked) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+    def _from_end(self, asked: Asked) -> tuple[Any, Any, FloatArray, FloatArray]:
         """By the numbers of the frontier at the end, (q, N), and by what joins, (q, n), of variance
-        1 for each state."""
+        1 for each state; the mean (q,) given w = 0, and what a unit of each w adds, (q, k)."""
         end, kernel, across = self.end, self._markov, asked.states.across.tocoo()
         row, state, weight, h = across.row, across.col, across.data, kernel.observed
         new = state >= len(end.places)
@@ -434,33 +429,28 @@ class TimePosterior(Posterior):
             rows.append(row[moves])
             places.append(end.places[state[moves]] + j)
             values.append(weight[moves] * moved[:, j])
-        given = np.concatenate(values), (np.concatenate(rows), np.concatenate(places))
-        joins = weight * np.sqrt(added), (row, state)
-        return (
-            sparse.csr_matrix(given, (across.shape[0], len(end.state.mean))),
-            sparse.csr_matrix(joins, across.shape),
-        )
+        entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(places))
+        given = sparse.csr_matrix(entries, (across.shape[0], len(end.state.mean)))
+        joins = sparse.csr_matrix((weight * np.sqrt(added), (row, state)), across.shape)
+        mean = given @ end.state.mean
+        return given, joins, mean[:, 0], asked.columns + mean[:, 1:]
 
     def _each_from_end(self, asked: Asked) -> tuple[FloatArray, FloatArray]:
         state, (w, of_w) = self.end.state, self._of_weights
-        given, joins = self._from_end(asked)
-        mean = given @ state.mean
-        rows = asked.columns + mean[:, 1:]
+        given, joins, mean, rows = self._from_end(asked)
         variance = _row_sums(joins, joins)
         variance += np.einsum("qk,kl,ql->q", rows, of_w, rows)
         for some in chunks(len(variance), 8 * len(state.mean)):
             own = given[some]
             variance[some] += _row_sums(own, own @ state.covariance)
-        return mean[:, 0] + rows @ w, variance
+        return mean + rows @ w, variance
 
     def _joint_from_end(self, asked: Asked) -> JointInTime:
         state, (w, of_w) = self.end.state, self._of_weights
-        given, joins = self._from_end(asked)
-        mean = given @ state.mean
-        rows = asked.columns + mean[:, 1:]
+        given, joins, mean, rows = self._from_end(asked)
         covariance = given @ (given @ state.covariance).T
         covariance += _squared(joins) + rows @ of_w @ rows.T
-        return JointInTime(mean[:, 0] + rows @ w, covariance, rows, w, of_w)
+        return JointInTime(mean + rows @ w, covariance, rows, w, of_w)
 
     # By a sweep.
 

@@ -52,6 +52,12 @@ def trajectories_of(
     if not len(days) or np.any(np.diff(days) <= 0.0):
         raise ValueError(f"dates has {len(days)} entries in no ascending order; sort them.")
     in_time, known = model.in_time, model.in_time.known
+
+    def at_their_rows(numbers: IntArray, day: float) -> tuple[FloatArray, FloatArray]:
+        rows = in_time.rows_at(day)[numbers]
+        return model.duels.items[rows][:, None], np.ones((len(numbers), 1))
+
+    stand = stand or at_their_rows
     asked, weights, places, counts = [], [], [], []
     for day in days:
         active = in_time.active(day, active_within)
@@ -59,7 +65,7 @@ def trajectories_of(
         if among_active:
             begun &= np.isin(numbers, active)
         every = np.append(numbers[begun], active)
-        features, weight = _at_their_rows(model, every, day) if stand is None else stand(every, day)
+        features, weight = stand(every, day)
         q, p = weight.shape
         flat = np.column_stack([features.reshape(q * p, -1), np.repeat(every, p)])
         rows = model.inputs.rows(in_time.dated(flat, day))
@@ -70,15 +76,9 @@ def trajectories_of(
     found = in_time.posterior().joint_at_each(asked, weights)
     mean, sd = (np.full((len(numbers), len(days)), np.nan) for _ in range(2))
     for j, ((average, covariance), at, count) in enumerate(zip(found, places, counts, strict=True)):
-        step = np.zeros((len(at), len(average)))
-        step[np.arange(len(at)), np.arange(len(at))] = 1.0
+        step = np.eye(len(at), len(average))
         step[:, len(at) :] -= 1.0 / count
         mean[at, j] = step @ average
         variance = np.sum((step @ covariance) * step, 1)
         sd[at, j] = np.sqrt(np.maximum(variance, 0.0))  # of the one item that is active it is 0
     return Trajectories(numbers, days, mean, sd, np.array(counts))
-
-
-def _at_their_rows(model: Any, numbers: IntArray, day: float) -> tuple[FloatArray, FloatArray]:
-    rows = model.in_time.rows_at(day)[numbers]
-    return model.duels.items[rows][:, None], np.ones((len(numbers), 1))

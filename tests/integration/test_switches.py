@@ -1,6 +1,6 @@
 """Nobody asks which approximation, engine, covariance or model is in use: it says what it is.
 
-Facts stand on `Approximation`, `Engine` and `Link`, protocols of models in `models/protocols.py`.
+Facts stand on `Approximation`, `Engine` and `Link`; what a model cannot do it refuses itself.
 """
 
 from __future__ import annotations

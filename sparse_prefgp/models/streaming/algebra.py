@@ -61,75 +61,6 @@ class SiteSums(NamedTuple):
         )
 
 
-def chunk_graph(
-    chunk: Chunk,
-    size: int,
-    items: FloatArray | None,
-    *,
-    over_items: bool = False,
-    about_sets: bool = False,
-    tastes: bool = False,
-) -> DuelGraph:
-    """A chunk filled up with duels of the first row against itself that count 0.
-
-    A chunk of whole blocks, or of a stream with answers about sets, is left as it is, since its
-    shapes are those of its blocks.
-
-    :param over_items: whether its rows are those of all items, else of its own sides.
-    :param about_sets: whether there are answers about sets anywhere in the stream: noises are then
-        those of alternatives in all of its chunks.
-    :param tastes: whether blocks are people with tastes.
-    """
-    events = chunk.events.copied() if about_sets else chunk.events
-    doors = events.saying(np.arange(len(events.sides))).doors()
-    noises = noises_of(with_noises(doors)) if about_sets else None
-    whole = about_sets or chunk.blocks is not None
-    spare = 0 if whole else size - len(doors.event)
-
-    def fill(values: npt.NDArray[Any], by: Any = 0, each: int = 1) -> npt.NDArray[Any]:
-        if not spare:
-            return values
-        added = np.full((each * spare, *values.shape[1:]), by, values.dtype)
-        return np.concatenate([values, added])
-
-    ends, said = fill(doors.features), None
-    rows = items if chunk.features is None else chunk.features
-    assert rows is not None
-    beside = None if events.covariates is None else events.side_columns()
-    if over_items:
-        said = None if beside is None else beside[ends.T]
-        ends = events.sides[ends]
-    else:
-        rows = rows[events.sides]
-        if beside is not None:
-            rows = np.column_stack([rows, beside])
-        rows = fill(rows, rows[0], each=2)
-    blocks, judge = chunk.blocks, events.judge
-    if blocks is not None:  # within a block equal rows are one
-        rows, place = np.unique(rows, axis=0, return_inverse=True)
-        ends = place.reshape(-1)[ends]
-        if about_sets:
-            blocks = np.repeat(blocks, chunk.events.copies)
-        blocks = (blocks - blocks[0])[doors.event]
-    return DuelGraph.behind(
-        Doors(
-            ends,
-            fill(doors.limits, (-np.inf, 0.0)),
-            fill(doors.cuts, (0, -1)),
-            doors.event,
-            fill(events.totals[doors.event] * doors.weight),
-        ),
-        rows,
-        row_of_item=np.empty(0, np.int64),
-        blocks=None if tastes else blocks,
-        people=blocks if tastes else None,
-        groups=None if judge is None else fill(judge.numbers[doors.event].astype(np.int64)),
-        noises=noises,
-        said=said,
-        passing=True,
-    )
-
-
 class Algebra:
     """What the parts of one process share: hyperparameters, and what follows for every chunk.
 
@@ -188,24 +119,69 @@ class Algebra:
         """Whether people have tastes, each of whom is a block of the duels."""
         return self.parameters.terms.taste is not None
 
+    def graph(self, chunk: Chunk) -> DuelGraph:
+        """A chunk filled up with duels of the first row against itself that count 0.
+
+        A chunk of whole blocks, or of a stream with answers about sets, is left as it is, since its
+        shapes are those of its blocks.
+        """
+        about_sets = self.about_sets  # then noises are of alternatives in all chunks
+        events = chunk.events.copied() if about_sets else chunk.events
+        doors = events.saying(np.arange(len(events.sides))).doors()
+        noises = noises_of(with_noises(doors)) if about_sets else None
+        whole = about_sets or chunk.blocks is not None
+        spare = 0 if whole else self.size - len(doors.event)
+
+        def fill(values: npt.NDArray[Any], by: Any = 0, each: int = 1) -> npt.NDArray[Any]:
+            if not spare:
+                return values
+            added = np.full((each * spare, *values.shape[1:]), by, values.dtype)
+            return np.concatenate([values, added])
+
+        ends, said = fill(doors.features), None
+        rows = self.items if chunk.features is None else chunk.features
+        assert rows is not None
+        beside = None if events.covariates is None else events.side_columns()
+        if self.over_items:
+            said = None if beside is None else beside[ends.T]
+            ends = events.sides[ends]
+        else:
+            rows = rows[events.sides]
+            if beside is not None:
+                rows = np.column_stack([rows, beside])
+            rows = fill(rows, rows[0], each=2)
+        blocks, judge = chunk.blocks, events.judge
+        if blocks is not None:  # within a block equal rows are one
+            rows, place = np.unique(rows, axis=0, return_inverse=True)
+            ends = place.reshape(-1)[ends]
+            if about_sets:
+                blocks = np.repeat(blocks, chunk.events.copies)
+            blocks = (blocks - blocks[0])[doors.event]
+        return DuelGraph.behind(
+            Doors(
+                ends,
+                fill(doors.limits, (-np.inf, 0.0)),
+                fill(doors.cuts, (0, -1)),
+                doors.event,
+                fill(events.totals[doors.event] * doors.weight),
+            ),
+            rows,
+            row_of_item=np.empty(0, np.int64),
+            blocks=None if self.tastes else blocks,
+            people=blocks if self.tastes else None,
+            groups=None if judge is None else fill(judge.numbers[doors.event].astype(np.int64)),
+            noises=noises,
+            said=said,
+            passing=True,
+        )
+
     def _problem(self) -> DuelProblem:
         """That of all chunks, at the parameters as they are."""
-        p = self.parameters
-        kernel, mean_function = p.on_rows()
-        problem = DuelProblem(
-            cast(Any, None),  # each chunk has its own
-            kernel,
-            mean_function,
-            inducing_variable=p.inducing_variable,
-            compiled=self._compiled,
-            taste=p.taste_on_rows(),
-            centre=p.centre,
-            **p.likelihood.tensors(),
-        )
+        problem = self.parameters.problem(self._compiled)
         if self._terms is None:
             return problem
         if self.over_items:
-            return problem._replace(kernel=TermsOfDuels.of(kernel, None).others)
+            return problem._replace(kernel=TermsOfDuels.of(problem.kernel, None).others)
         return without_levels(problem, self._terms)
 
     def use(self, values: FloatArray) -> None:

@@ -25,8 +25,8 @@ from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels
 from sparse_prefgp.models.streaming.algebra import Algebra
 from sparse_prefgp.models.streaming.hyperparameters import Description
-from sparse_prefgp.models.streaming.part import Part, Reply, Seen, Task, algebra_for
-from sparse_prefgp.models.streaming.rounds import NOT_HERE, Answer, wire_size
+from sparse_prefgp.models.streaming.part import Part, Replies, Reply, Seen, Task, algebra_for
+from sparse_prefgp.models.streaming.rounds import NOT_HERE
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.support.mistakes import is_mistake
@@ -46,13 +46,6 @@ _SAME = 1e-9
 # On the worker.
 
 
-class _Held(NamedTuple):
-    """A part in the memory of a worker, and in which making of it."""
-
-    generation: int
-    part: Part
-
-
 class _Items(NamedTuple):
     """What tells a table of items from another."""
 
@@ -65,17 +58,15 @@ class _Items(NamedTuple):
     """
 
     @classmethod
-    def of(cls, table: ItemTable | None) -> _Items | None:
-        if table is None:
-            return None
+    def of(cls, table: ItemTable) -> _Items:
         features = table.features
         weights = np.cos(np.arange(len(features)))
         sums = np.stack([weights @ features, np.abs(weights) @ np.abs(features)])
         ids = zlib.crc32("\0".join(map(str, table.ids or ())).encode())
         return cls(features.shape, ids, sums)
 
-    def equals(self, other: _Items | None) -> bool:
-        if other is None or (self.shape, self.ids) != (other.shape, other.ids):
+    def equals(self, other: _Items) -> bool:
+        if (self.shape, self.ids) != (other.shape, other.ids):
             return False
         gap = np.abs(self.sums[0] - other.sums[0])
         return bool(np.all(gap <= _SAME * np.maximum(self.sums[1], 1.0)))
@@ -96,9 +87,16 @@ class _Blueprint(NamedTuple):
     """Threads of a worker; None leaves them as the worker was started."""
 
 
-_blueprints: dict[str, _Blueprint] = {}
-_parts: dict[tuple[str, int], _Held] = {}
-_algebras: dict[str, Algebra] = {}
+class _Run(NamedTuple):
+    """A run in the memory of a worker."""
+
+    streams: tuple[StreamedDuels, ...]
+    algebra: Algebra
+    parts: dict[int, tuple[int, Part]]
+    """Those that are here, by their numbers, and in which making of each."""
+
+
+_runs: dict[str, _Run] = {}
 # Parts of a run share their compiled passes, so that one works at a time.
 _lock = threading.RLock()
 
@@ -109,24 +107,27 @@ def _build(run: str, number: int, generation: int, packed: bytes) -> int:
     :param packed: `_Blueprint`, pickled: only here the items are read, not by the scheduler.
     """
     with _lock:
-        blueprint = _blueprints.get(run)
-        if blueprint is None:
-            blueprint = _unpacked(packed)
-            _blueprints[run] = blueprint
+        if run not in _runs:
+            blueprint: _Blueprint = pickle.loads(packed)
+            streams, table = blueprint.streams, blueprint.streams[0].items
+            known = blueprint.items
+            if table is not None and known is not None and not known.equals(_Items.of(table)):
+                name = "the table" if table.origin is None else repr(table.origin[0])
+                raise ValueError(
+                    f"{name} holds other items there than where the run was started; give all "
+                    "machines the same file."
+                )
             if blueprint.threads is not None:
                 # NumPy was there before the environment of the worker was.
                 threadpool_limits(blueprint.threads, user_api="blas")
-        if run not in _algebras:
-            _algebras[run] = algebra_for(
-                blueprint.streams,
-                blueprint.description.rebuilt(),
-                blueprint.approximation,
-                blueprint.size,
-            )
-        part = Part(blueprint.streams[number], _algebras[run])
-        for _ in part.duels.chunks(_algebras[run].size):
+            parameters = blueprint.description.rebuilt()
+            algebra = algebra_for(streams, parameters, blueprint.approximation, blueprint.size)
+            _runs[run] = _Run(streams, algebra, {})
+        held = _runs[run]
+        part = Part(held.streams[number], held.algebra)
+        for _ in part.duels.chunks(held.algebra.size):
             break  # a file that cannot be read here is refused before any work
-        _parts[run, number] = _Held(generation, part)
+        held.parts[number] = generation, part
         return part.duels.num_rows
 
 
@@ -140,35 +141,18 @@ def _called(function: Callable[..., Any], *arguments: Any) -> Any:
         raise
 
 
-def _unpacked(packed: bytes) -> _Blueprint:
-    blueprint: _Blueprint = pickle.loads(packed)
-    table = blueprint.streams[0].items
-    if table is not None and blueprint.items is not None:
-        if not blueprint.items.equals(_Items.of(table)):
-            name = "the table" if table.origin is None else repr(table.origin[0])
-            raise ValueError(
-                f"{name} holds other items there than where the run was started; give all machines "
-                "the same file."
-            )
-    return blueprint
-
-
 def _work(run: str, number: int, generation: int, task: Task) -> Reply | None:
     """Let a part work; None if it is not here, or not the one that is meant."""
     with _lock:
-        held = _parts.get((run, number))
-        if held is None or held.generation != generation:
-            return None
-        return held.part.work(task)
+        parts = _runs[run].parts if run in _runs else {}
+        made, part = parts.get(number, (0, None))
+        return part.work(task) if part is not None and made == generation else None
 
 
 def _forget(run: str) -> None:
     """Let go of the parts of a run."""
     with _lock:
-        for key in [key for key in _parts if key[0] == run]:
-            del _parts[key]
-        _algebras.pop(run, None)
-        _blueprints.pop(run, None)
+        _runs.pop(run, None)
 
 
 # On the side of the coordinator.
@@ -184,11 +168,9 @@ def _let_go(distributed: Any, client: Any, cluster: Any, run: str) -> None:
                     run_pickled, pickle.dumps((_forget, (run,))), workers=[worker], pure=False
                 )
                 distributed.fire_and_forget(call)
-    with suppress(Exception):
-        client.close(timeout=_SCHEDULER)
-    if cluster is not None:
-        with suppress(Exception):
-            cluster.close(timeout=_SCHEDULER)
+    for one in (client, cluster):
+        with suppress(Exception):  # of which there may be none
+            one.close(timeout=_SCHEDULER)
 
 
 def _let_go_later(*arguments: Any) -> None:
@@ -223,7 +205,7 @@ class Cluster:
         # What calls end with when the scheduler goes away, or the client after it.
         self._cut_off = (distributed.client.CancelledError, distributed.client.ClosedClientError)
         self.seen: Seen | None = None
-        self._rows = tuple(part.num_rows for part in parts)
+        self.rows = tuple(part.num_rows for part in parts)
         self._timeout = timeout
         self._slowest = 0.0
         self._name = scheduler
@@ -236,7 +218,7 @@ class Cluster:
             workers = min(len(parts), cores)
             threads = cores // workers
             _log.debug("%s workers of %s threads for %s parts", workers, threads, len(parts))
-        items = _Items.of(parts[0].items)
+        items = None if parts[0].items is None else _Items.of(parts[0].items)
         blueprint = _Blueprint(light, description, approximation, size, items, threads)
         self._packed: bytes = cloudpickle.dumps(blueprint)  # tells of duels that cannot be sent
         self._generation = [0] * len(parts)
@@ -246,7 +228,14 @@ class Cluster:
         self._client: Any = None
         self._let_go: weakref.finalize[..., Cluster] | None = None
         try:
-            self._connect(scheduler, workers, threads)
+            if threads is None:
+                # That a scheduler goes away is reported here, in one sentence.
+                logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+                hint = f", or {LOCAL!r}"
+                self._client = connect(distributed, scheduler, hint, set_as_default=False)
+            else:
+                self._cluster = local_cluster(distributed, workers, threads)
+                self._client = distributed.Client(self._cluster, set_as_default=False)
             # A model that is deleted without being closed.
             self._let_go = weakref.finalize(
                 self, _let_go_later, distributed, self._client, self._cluster, self._run
@@ -257,24 +246,10 @@ class Cluster:
             self.close()
             raise
 
-    def _connect(self, scheduler: str, workers: int, threads: int | None) -> None:
-        """To a cluster of so many workers with so many threads; None for one that is there."""
-        if threads is not None:
-            self._cluster = local_cluster(self._dask, workers, threads)
-            self._client = self._dask.Client(self._cluster, set_as_default=False)
-            return
-        # That a scheduler goes away is reported here, in one sentence.
-        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-        self._client = connect(self._dask, scheduler, f", or {LOCAL!r}", set_as_default=False)
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        return self._rows
-
     def sites(self) -> list[FloatArray]:
         raise ValueError(NOT_HERE)
 
-    def work(self, tasks: dict[int, Task]) -> dict[int, Answer]:
+    def work(self, tasks: dict[int, Task]) -> Replies:
         patience = max(_LEAST, _PATIENCE * self._slowest)
         if self._timeout is not None:
             # Parts of one worker work one after the other.
@@ -287,19 +262,18 @@ class Cluster:
             k: self._submit(_work, self._place[k], self._run, k, self._generation[k], task)
             for k, task in tasks.items()
         }
-        answers: dict[int, Answer] = {}
+        replies: Replies = {}
         # Where lost parts work again, the others have been counted.
-        passed = sum(self._rows) - sum(self._rows[k] for k in tasks)
+        passed = sum(self.rows) - sum(self.rows[k] for k in tasks)
         with closing(self._collect(calls, patience)) as found:
             for k, reply, lost in found:
-                received = 0 if reply is None else wire_size(reply)
-                answers[k] = Answer(reply, wire_size(tasks[k]), received, lost)
-                if reply is not None:
-                    passed += self._rows[k]
+                replies[k] = lost or reply
+                if not lost:
+                    passed += self.rows[k]
                     if self.seen is not None:
                         self.seen(passed)
         self._slowest = time.perf_counter() - started
-        return answers
+        return replies
 
     def rebuild(self, number: int) -> None:
         self._make([number])
@@ -326,10 +300,10 @@ class Cluster:
             for k, rows, lost in self._collect(calls, _BUILD):
                 if lost:
                     waiting.append(k)
-                elif rows != self._rows[k]:
+                elif rows != self.rows[k]:
                     raise ValueError(
                         f"Part {k} has {rows} duels on the worker {self._place[k]} and "
-                        f"{self._rows[k]} here; give all machines the same files."
+                        f"{self.rows[k]} here; give all machines the same files."
                     )
             if not waiting:
                 return
@@ -382,18 +356,18 @@ class Cluster:
 
     def _collect(self, calls: dict[int, Any], patience: float) -> Generator[tuple[int, Any, str]]:
         """Number, result and, for a call that is lost, why, as they come."""
-        deadline = time.perf_counter() + patience
         pending = dict(calls)
         try:
-            yield from self._as_they_come(pending, patience, deadline)
+            yield from self._as_they_come(pending, patience)
         finally:
             for call in pending.values():  # nobody waits for these: none is to begin later
                 with suppress(Exception):
                     call.release()
 
     def _as_they_come(
-        self, pending: dict[int, Any], patience: float, deadline: float
+        self, pending: dict[int, Any], patience: float
     ) -> Generator[tuple[int, Any, str]]:
+        deadline = time.perf_counter() + patience
         while pending:
             calls_left = list(pending.values())
             with suppress(TimeoutError, *self._cut_off), self._client.as_current():

@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from sparse_prefgp.models.describing import (
     STREAMED,
-    as_bytes,
+    arrays_of_names,
     described_as_any,
     described_columns,
-    ids_as_array,
-    label_names_as_list,
-    transform_arrays,
 )
+from sparse_prefgp.models.known import Written
+from sparse_prefgp.support.plain import plain
 
 
-def described(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def described(model: Any) -> Written:
     """The description and the arrays.
 
     :raises ValueError: what `save` raises about the model.
@@ -32,14 +29,11 @@ def described(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "items": seen.items,
         "comparisons": seen.comparisons,
         "natural": known.solution.total.packed(),
-        **transform_arrays(seen),
+        **({} if seen.transform is None else seen.transform.arrays()),
+        **arrays_of_names(seen),
     }
-    if seen.item_ids is not None:
-        arrays["item_ids"] = ids_as_array(seen.item_ids)
     if seen.known.item is not None:
         arrays["item"] = seen.known.item
-    if seen.item_rows is not None:
-        arrays["item_rows"] = as_bytes(seen.item_rows.to_dict())
     description = {
         "kind": STREAMED,
         **whole,
@@ -47,16 +41,15 @@ def described(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "duels": {
             "number": seen.num_duels,
             "ties": seen.num_ties,
-            "levels": None if seen.levels is None else list(seen.levels),
-            "grade_counts": None if seen.grade_counts is None else seen.grade_counts.tolist(),
-            "covariates": list(seen.covariate_names),
-            "covariate_squares": None
-            if seen.covariate_squares is None
-            else seen.covariate_squares.tolist(),
-            "groups": None if seen.group_names is None else list(seen.group_names),
+            "levels": seen.levels,
+            "grade_counts": plain(seen.grade_counts),
+            "covariates": seen.covariate_names,
+            "covariate_squares": plain(seen.covariate_squares),
+            "groups": seen.group_names,
             "roles": dict(seen.roles),
-            "labels": label_names_as_list(seen.label_names),
-            "group_levels": None if seen.group_levels is None else seen.group_levels.tolist(),
+            # In JSON the order of columns would not count.
+            "labels": list(seen.label_names.items()),
+            "group_levels": plain(seen.group_levels),
             "has_items": seen.has_items,
             "has_sets": seen.has_sets,
             **described_columns(seen),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.approximations.base import CompiledKernel, DuelProblem
 from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
 from sparse_prefgp.covariances.projected import num_features_of
 from sparse_prefgp.data.rows import RowLayout
-from sparse_prefgp.models.codec import Encoder, decoded, encoded
+from sparse_prefgp.models.codec import decoded, encoded
 from sparse_prefgp.models.likelihood import Probit
+from sparse_prefgp.models.parameters import assign_flat, flat_values
 from sparse_prefgp.models.terms import Columns, Terms
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -21,30 +24,23 @@ from sparse_prefgp.support.arrays import FloatArray
 PARTS = ("kernel", "mean_function", "inducing_variable", "terms", "likelihood", "centre")
 
 
+@dataclass(eq=False, repr=False)
 class Hyperparameters(gpflow.Module):
-    """Everything a part needs to know of a model, apart from its approximation.
+    """Everything a part needs to know of a model, apart from its approximation."""
 
-    :param covariates: names of the covariates of the duels.
-    :param levels: how many labels each of the columns has that terms look at.
-    """
+    kernel: gpflow.kernels.Kernel
+    mean_function: gpflow.functions.MeanFunction | None
+    inducing_variable: gpflow.inducing_variables.InducingPoints
+    terms: Terms
+    likelihood: Probit
+    centre: FloatArray | None = None
+    covariates: tuple[str, ...] = ()
+    """Names of the covariates of the duels."""
+    levels: tuple[int, ...] = ()
+    """How many labels each of the columns has that terms look at."""
 
-    def __init__(
-        self,
-        kernel: gpflow.kernels.Kernel,
-        mean_function: gpflow.functions.MeanFunction | None,
-        inducing_variable: gpflow.inducing_variables.InducingPoints,
-        terms: Terms,
-        likelihood: Probit,
-        centre: FloatArray | None = None,
-        *,
-        covariates: tuple[str, ...] = (),
-        levels: tuple[int, ...] = (),
-    ) -> None:
+    def __post_init__(self) -> None:
         super().__init__()
-        self.kernel, self.mean_function = kernel, mean_function
-        self.inducing_variable, self.centre = inducing_variable, centre
-        self.terms, self.likelihood = terms, likelihood
-        self.covariates, self.levels = covariates, levels
 
     @property
     def size(self) -> int:
@@ -73,35 +69,37 @@ class Hyperparameters(gpflow.Module):
             mean_on_rows(self.mean_function, layout),
         )
 
-    def taste_on_rows(self) -> gpflow.kernels.Kernel | None:
-        """The kernel of one's own utility on rows of duels; None without tastes."""
+    def problem(self, compiled: CompiledKernel | None = None) -> DuelProblem:
+        """That of all chunks, at the parameters as they are; each chunk has its own graph."""
+        kernel, mean_function = self.on_rows()
         taste = self.terms.taste
-        return None if taste is None else on_rows(taste, self.row_layout)
+        return DuelProblem(
+            cast(Any, None),
+            kernel,
+            mean_function,
+            inducing_variable=self.inducing_variable,
+            compiled=compiled,
+            taste=None if taste is None else on_rows(taste, self.row_layout),
+            centre=self.centre,
+            **self.likelihood.tensors(),
+        )
 
     def values(self) -> FloatArray:
         """All unconstrained values, one after the other."""
-        return np.concatenate([v.numpy().reshape(-1) for v in self.variables]).astype(float)
-
-    def modules(self) -> tuple[tf.Module, ...]:
-        """Kernel, mean function, parameters, and what they are made of: the values are theirs."""
-        return tuple(self.submodules)
+        return flat_values(self.variables).astype(float)
 
     def set(self, values: FloatArray) -> None:
         """Take what `values` gave."""
-        sizes = [int(np.prod(v.shape)) for v in self.variables]
-        for variable, piece in zip(
-            self.variables, np.split(values, np.cumsum(sizes)[:-1]), strict=True
-        ):
-            variable.assign(piece.reshape(variable.shape))
+        assign_flat(values, self.variables)
 
     def described(self) -> Description:
         """As JSON and arrays.
 
         :raises ValueError: a class that was not given to `register`.
         """
-        encoder = Encoder()
+        names, arrays = encoded(self)
         columns = {"covariates": list(self.covariates), "levels": list(self.levels)}
-        return Description({**encoded(self, encoder), **columns}, encoder.arrays)
+        return Description({**names, **columns}, arrays)
 
 
 class Description(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
@@ -15,13 +15,14 @@ from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.engines import PartitionedEP
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.base import same_objects
+from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.streaming.algebra import Algebra, size_of
 from sparse_prefgp.models.streaming.cluster import Cluster
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.part import Part, algebra_for
 from sparse_prefgp.models.streaming.rounds import Coordinator, InProcess, Pool
 from sparse_prefgp.support import together
-from sparse_prefgp.support.checks import check_kind, check_number, whole_number
+from sparse_prefgp.support.checks import check_kind, check_number
 
 
 @dataclass(frozen=True)
@@ -53,24 +54,19 @@ class PartsOptions:
     scheduler: str | None = None
     timeout: float | None = None
 
-    @classmethod
-    def of(cls, sites: Any, chunk: Any, scheduler: Any, timeout: Any) -> PartsOptions:
-        """What people gave, checked."""
-        if sites is not None:
-            check_kind("sites", sites, str | os.PathLike, "the path of a new .npy file")
-        if scheduler is not None:
-            hint = "'local' or the address of a Dask scheduler"
-            check_kind("scheduler", scheduler, str, hint)
-        if timeout is not None:
-            check_number("timeout", timeout, above=0.0, hint=", of seconds")
+    def __post_init__(self) -> None:
+        hint = "the path of a new .npy file"
+        check_kind("sites", self.sites, str | os.PathLike | None, hint)
+        hint = "'local' or the address of a Dask scheduler"
+        check_kind("scheduler", self.scheduler, str | None, hint)
+        if self.timeout is not None:
+            check_number("timeout", self.timeout, above=0.0, hint=", of seconds")
         together.check(
-            sites=sites is not None,
-            scheduler=scheduler is not None,
-            no_scheduler=scheduler is None,
-            timeout=timeout is not None,
+            sites=self.sites is not None,
+            scheduler=self.scheduler is not None,
+            no_scheduler=self.scheduler is None,
+            timeout=self.timeout is not None,
         )
-        size = None if chunk is None else whole_number("chunk", chunk, 1)
-        return cls(sites, size, scheduler, timeout)
 
     @property
     def of_sites(self) -> str:
@@ -87,28 +83,25 @@ class PartsOptions:
         return path if parts == 1 else path.with_name(f"{path.stem}.{number}{path.suffix}")
 
 
+@dataclass(eq=False)
 class StreamInference:
     """The parts of a stream, with their sites, and the coordinator of their rounds.
 
     They are made when they are first needed.
-
-    :ivar pool: the parts; None before that and after `close`.
-    :ivar rebuilt: what was lost on other machines and rebuilt, in words.
     """
 
-    def __init__(
-        self,
-        stream: StreamedDuels,
-        approximation: SummedApproximation,
-        engine: PartitionedEP,
-        place: PartsOptions,
-    ) -> None:
-        self.stream, self._approximation, self._engine = stream, approximation, engine
-        self.place = place
-        self.pool: Pool | None = None
-        self.rebuilt: list[str] = []
-        self._coordinator: Coordinator | None = None
-        self._copied: tuple[tf.Module, ...] | None = None
+    stream: StreamedDuels | None
+    """None for a model that was loaded, which can predict but not learn."""
+    seen: SeenDuels
+    approximation: SummedApproximation
+    engine: PartitionedEP
+    place: PartsOptions = PartsOptions()
+    pool: Pool | None = None
+    """The parts; None before they are needed and after `close`."""
+    rebuilt: list[str] = field(default_factory=list)
+    """What was lost on other machines and rebuilt, in words."""
+    _coordinator: Coordinator | None = None
+    _copied: tuple[tf.Module, ...] | None = None
 
     @property
     def holds_sites(self) -> bool:
@@ -119,16 +112,59 @@ class StreamInference:
         """That of parts which learn by these parameters: the same one as long as it is possible."""
         self._follow(parameters)
         if self._coordinator is None:
-            sets = self.stream.scan.sets.any
-            size = size_of(parameters, self._approximation, sets)
-            self._coordinator = Coordinator(self.parts(parameters), size, self._engine)
+            size = size_of(parameters, self.approximation, self.seen.has_sets)
+            self._coordinator = Coordinator(self.parts(parameters), size, self.engine)
         return self._coordinator
 
     def parts(self, parameters: Hyperparameters) -> Pool:
         """The pool."""
-        if self.pool is None:
-            self.pool = self._begun(parameters)
+        if self.pool is not None:
+            return self.pool
+        assert self.stream is not None
+        place, parts = self.place, self.stream.cut(self.engine.parts)
+        if place.scheduler is not None:
+            self.pool = Cluster(
+                parts,
+                parameters.described(),
+                self.approximation,
+                place.chunk,
+                place.scheduler,
+                place.timeout,
+            )
+        else:
+            algebra = self._algebra(parameters, parts)
+            files = (place.file(k, len(parts)) for k in range(len(parts)))
+            self.pool = InProcess(
+                [Part(part, algebra, file) for part, file in zip(parts, files, strict=True)]
+            )
         return self.pool
+
+    @contextmanager
+    def telling(
+        self, parameters: Hyperparameters, progress: Callable[[StreamProgress], None] | None
+    ) -> Iterator[Coordinator]:
+        """The coordinator; within the block `progress` is told of the rows of each pass."""
+        coordinator, pool = self.coordinator(parameters), self.parts(parameters)
+        last, total = 0, sum(pool.rows)
+        started = seen_at = time.perf_counter()
+
+        def seen(rows: int) -> None:
+            nonlocal last, started, seen_at
+            if progress is None:
+                return
+            now = time.perf_counter()
+            if rows <= last:  # another pass has begun
+                started = seen_at
+            last, seen_at = rows, now
+            at, speed = coordinator.at, rows / max(now - started, 1e-9)
+            left = (total - rows) / speed
+            progress(StreamProgress(at.what, at.round, rows, total, at.change, speed, left))
+
+        pool.seen = seen
+        try:
+            yield coordinator
+        finally:
+            pool.seen = None
 
     def close(self) -> None:
         """Let go of the parts: their sites, and the workers that were started for them."""
@@ -138,7 +174,7 @@ class StreamInference:
 
     def _follow(self, parameters: Hyperparameters) -> None:
         """Parts have copies of the kernel and all else: rebuild them where one was replaced."""
-        modules = parameters.modules()
+        modules = tuple(parameters.submodules)
         if self._copied is not None and not same_objects(modules, self._copied):
             if isinstance(self.pool, InProcess):
                 self.pool.learn_by(self._algebra(parameters, self.pool.streams))
@@ -147,53 +183,7 @@ class StreamInference:
                 self.close()
         self._copied = modules
 
-    def _begun(self, parameters: Hyperparameters) -> Pool:
-        place, parts = self.place, self.stream.cut(self._engine.parts)
-        if place.scheduler is not None:
-            description = parameters.described()
-            return Cluster(
-                parts, description, self._approximation, place.chunk, place.scheduler, place.timeout
-            )
-        algebra = self._algebra(parameters, parts)
-        return InProcess(
-            [Part(part, algebra, place.file(k, len(parts))) for k, part in enumerate(parts)]
-        )
-
     def _algebra(self, parameters: Hyperparameters, parts: Sequence[StreamedDuels]) -> Algebra:
         """For parts in this process, from a copy of the parameters."""
         copied = parameters.described().rebuilt()
-        return algebra_for(parts, copied, self._approximation, self.place.chunk)
-
-
-class RowProgress:
-    """Tells of the rows of each pass while it is entered."""
-
-    def __init__(
-        self,
-        pool: Pool,
-        coordinator: Coordinator,
-        progress: Callable[[StreamProgress], None] | None,
-    ) -> None:
-        self._pool, self._coordinator, self._progress = pool, coordinator, progress
-        self._last = 0
-        self._started = self._seen_at = time.perf_counter()
-
-    def __enter__(self) -> None:
-        if self._progress is not None:
-            self._pool.seen = self._tell
-
-    def __exit__(self, *error: Any) -> None:
-        self._pool.seen = None
-
-    def _tell(self, rows: int) -> None:
-        assert self._progress is not None
-        now = time.perf_counter()
-        if rows <= self._last:  # another pass has begun
-            self._started = self._seen_at
-        self._last, self._seen_at = rows, now
-        total = sum(self._pool.rows)
-        speed = rows / max(now - self._started, 1e-9)
-        at = self._coordinator.at
-        self._progress(
-            StreamProgress(at.what, at.round, rows, total, at.change, speed, (total - rows) / speed)
-        )
+        return algebra_for(parts, copied, self.approximation, self.place.chunk)

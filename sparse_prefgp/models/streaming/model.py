@@ -7,23 +7,22 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 from gpflow.models import BayesianModel
 
-from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
+from sparse_prefgp.approximations import VFE, Approximation, SummedApproximation
 from sparse_prefgp.approximations.duel_terms import TermsOfDuels, without_levels
 from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.covariances.low_rank_base import Sums
-from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.covariances.residual import BLOCKS, MAX_BLOCK, joined
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
-from sparse_prefgp.io.streams import Chunk, StreamedDuels
+from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.io.streams.scan import READ_ROWS
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
@@ -34,33 +33,31 @@ from sparse_prefgp.models.checks import (
     likelihood_of,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.coefficients import KnownCoefficients
-from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import NotInMemory, SampledWins
+from sparse_prefgp.models.known import NotInMemory, SampledWins, Written
 from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.outcomes import places_of
+from sparse_prefgp.models.parameters import pieces_of
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.preference_gp import replace as replace_answers
+from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.hyperparameters import PARTS, Hyperparameters
 from sparse_prefgp.models.streaming.inference import (
     PartsOptions,
-    RowProgress,
     StreamInference,
     StreamProgress,
 )
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
-from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.streaming.settled import sites_of_graph
 from sparse_prefgp.models.terms import Term, Terms
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import check_kind
-from sparse_prefgp.support.defaults import number_of_inducing
+from sparse_prefgp.support.checks import check_kind, whole_number
 from sparse_prefgp.support.words import shortened
 
 # Rows that the default inducing inputs are placed by.
@@ -93,17 +90,6 @@ class StreamedResult(InferenceResult):
         return "; ".join([text, *self.rebuilt])
 
 
-class LoadedPosterior(NamedTuple):
-    """What a model without its duels predicts from."""
-
-    seen: SeenDuels
-    total: Natural
-    """Natural parameters of whitened u."""
-    log_evidence: float
-    """In nats, with the correction."""
-    result: StreamedResult
-
-
 @dataclass(frozen=True, eq=False)
 class SolvedParts:
     """Where inference in parts ended."""
@@ -113,67 +99,30 @@ class SolvedParts:
     total: Natural
     """Natural parameters of whitened u."""
     log_evidence: float
+    """In nats, with the correction."""
 
     @cached_property
     def posterior(self) -> Posterior:
-        parameters = self.parameters
-        kernel, mean_function = parameters.on_rows()
-        # Features of inputs are made of no duel.
-        problem = DuelProblem(
-            cast(Any, None),
-            kernel,
-            mean_function,
-            inducing_variable=parameters.inducing_variable,
-            centre=parameters.centre,
-            **parameters.likelihood.tensors(),
-        )
-        terms = self.total.posterior().terms
-        of_duels = TermsOfDuels.of(kernel, None)
+        problem, terms = self.parameters.problem(), self.total.posterior().terms
+        kernel, mean_function = problem.kernel, problem.mean_function
         if not self.total.size.levels:
             return Posterior(kernel, mean_function, whitened(problem).of_inputs, terms)
+        of_duels, layout = TermsOfDuels.of(kernel, None), self.parameters.row_layout
         of_u = whitened(without_levels(problem, of_duels)).of_inputs
-        beside = of_duels.features(lambda x: of_u(widened(x, parameters.row_layout)), None)
+        beside = of_duels.features(lambda x: of_u(widened(x, layout)), None)
         return Posterior(kernel, mean_function, beside.whole, terms, beside=beside)
 
     @cached_property
     def strangers(self) -> Strangers:
         """People of whom nothing is known, where people have tastes."""
-        p = self.parameters
-        kernel, mean_function = p.on_rows()
-        problem = DuelProblem(
-            cast(Any, None),
-            kernel,
-            mean_function,
-            inducing_variable=p.inducing_variable,
-            taste=p.taste_on_rows(),
-            centre=p.centre,
-            **p.likelihood.tensors(),
-        )
-        basis = whitened(problem)
+        problem = self.parameters.problem()
         # Of the sites alone, without the prior of u.
         told = self.total.minus(Natural.prior(self.total.size))
         known = Sums(as_float(told.precision), as_float(told.shift[:, None]))
-        return Strangers(problem, basis, known)
+        return Strangers(problem, whitened(problem), known)
 
 
-@dataclass(frozen=True)
-class _Given:
-    """What a model is made of that is not a parameter; without a stream it was loaded."""
-
-    stream: StreamedDuels | None
-    seen: SeenDuels
-    approximation: SummedApproximation
-    engine: PartitionedEP
-
-
-class _Watching(NamedTuple):
-    """Called after each chunk, and after each round."""
-
-    progress: Callable[[StreamProgress], None] | None = None
-    report: Callable[[Round], None] | None = None
-
-
-class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
+class StreamedGP(DuelGP):
     """A Gaussian-process utility learned from duels that are read in chunks, or by other machines.
 
     Only the sums over m inducing inputs and two numbers for each duel stay. The posterior is that
@@ -235,8 +184,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         partitioned = isinstance(engine, PartitionedEP)
         likelihood, terms = likelihood_of(likelihood, noise_variance), checked_terms(terms)
         check_together(
-            kernel,
             approximation,
+            kernel,
             engine,
             seen,
             terms,
@@ -250,7 +199,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             powers_of_sites=partitioned and engine.site_power != 1.0,
         )
         assert isinstance(approximation, SummedApproximation)  # the only ones that are such sums
-        place = PartsOptions.of(sites, chunk, scheduler, timeout)
+        size = None if chunk is None else whole_number("chunk", chunk, 1)
+        place = PartsOptions(sites, size, scheduler, timeout)
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
             assert duels.blocks is not None
@@ -272,33 +222,34 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             duels = duels.judged_by(seen.group_names)
         duels = replace(duels, own_labels=self.terms.names(seen))
         if inducing_variable is None:
-            inducing_variable = _first_inputs(duels, kernel)
+            rng = np.random.default_rng(0)
+            inducing_variable = default_inputs(duels.sample(_PLACED_BY, rng), kernel, rng)
         points = inducing_points(
             approximation, inducing_variable, duels.num_features, kernel=kernel
         )
         assert points is not None  # every approximation that is a sum has some
         self.inducing_variable = points
-        # Neither of these is a parameter, nor does tf.Module look for any in them.
-        self._given = _Given(duels, seen, approximation, engine)
+        # None of it is a parameter, nor does tf.Module look for any in it.
+        self._work = StreamInference(duels, seen, approximation, engine, place)
         self.terms.check(self.hyperparameters().columns)
-        self._work: StreamInference | None = StreamInference(duels, approximation, engine, place)
 
     @classmethod
     def without_duels(
         cls,
-        parameters: Hyperparameters,
+        seen: SeenDuels,
         approximation: SummedApproximation,
         engine: PartitionedEP,
-        kept: LoadedPosterior,
+        solved: SolvedParts,
+        result: StreamedResult,
     ) -> StreamedGP:
         """A model that predicts from what was kept, and cannot learn."""
         model = cls.__new__(cls)
         BayesianModel.__init__(model)
         for name in PARTS:
-            setattr(model, name, getattr(parameters, name))
-        model._given, model._work = _Given(None, kept.seen, approximation, engine), None
-        summed = SolvedParts(copy.deepcopy(parameters), kept.total, kept.log_evidence)
-        model._known = Inferred(Fingerprint.of(model), summed, kept.result)
+            setattr(model, name, getattr(solved.parameters, name))
+        model._work = StreamInference(None, seen, approximation, engine)
+        solved = replace(solved, parameters=copy.deepcopy(solved.parameters))
+        model._known = Inferred(Fingerprint.of(model), solved, result)
         return model
 
     # What the model was made of.
@@ -306,30 +257,25 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     @property
     def stream(self) -> StreamedDuels | None:
         """The duels; None for a model that was loaded, which can predict but not learn."""
-        return self._given.stream
+        return self._work.stream
 
     @property
     def duels(self) -> SeenDuels:
         """What is known of the duels without reading them."""
-        return self._given.seen
-
-    @property
-    def num_duels_used(self) -> int:
-        """How many duels the log evidence is about: all."""
-        return self.duels.num_duels
+        return self._work.seen
 
     @property
     def approximation(self) -> SummedApproximation:
-        return self._given.approximation
+        return self._work.approximation
 
     @property
     def engine(self) -> PartitionedEP:
-        return self._given.engine
+        return self._work.engine
 
     @property
     def rebuilt(self) -> tuple[str, ...]:
         """What was lost on other machines and rebuilt since the model was made, in words."""
-        return () if self._work is None else tuple(self._work.rebuilt)
+        return tuple(self._work.rebuilt)
 
     @property
     def graph(self) -> Any:
@@ -338,14 +284,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         :raises ValueError: always; `in_memory` gives a model that has one.
         """
         raise NotInMemory
-
-    def coefficients(self, level: float = 0.9) -> KnownCoefficients:
-        """What the duels say of the coefficients of covariates; see `PreferenceGP.coefficients`.
-
-        :param level: of the intervals.
-        :raises ValueError: a model without covariates, or a level outside (0, 1).
-        """
-        return KnownCoefficients.of(self, level)
 
     @property
     def inputs(self) -> Inputs:
@@ -363,7 +301,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             is not above so many times its noise.
         :raises ValueError: a loaded model.
         """
-        stream = self._workplace("sample_wins").stream
+        stream = self._streamed("sample_wins")
         prior = np.diag(between_inducing(self.inducing_variable, self.kernel))
         noise, ratio = 2.0 * float(self.likelihood.noise.numpy()), self.likelihood.noise_ratio
         if 2.0 * np.max(prior) < above * noise:
@@ -393,7 +331,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         levels = tuple(len(self.duels.label_names[column]) for column in labels)
         return Hyperparameters(**parts, covariates=self.duels.covariate_names, levels=levels)
 
-    def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def described(self) -> Written:
         """What `save` writes: a description for JSON, and the arrays that it names.
 
         :raises ValueError: what a saved model cannot hold.
@@ -419,7 +357,9 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         :raises ValueError: a file that cannot be read or holds other duels than before; what a
             scheduler that cannot be reached says.
         """
-        return self._inferred(restart, warn=False, watch=_Watching(progress, report)).result
+        watch = progress, report
+        result: StreamedResult = self._inferred(restart, warn=False, watch=watch).result
+        return result
 
     def evidence_and_gradient(
         self,
@@ -432,25 +372,19 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
         :param tolerance: of inference; by default the engine's.
         """
-        work, parameters = self._workplace("learning"), self.hyperparameters()
-        fingerprint, values = Fingerprint.of(self), parameters.values()
-        coordinator = work.coordinator(parameters)
-        with RowProgress(work.parts(parameters), coordinator, progress):
+        self._streamed("learning")
+        fingerprint, parameters = Fingerprint.of(self), self.hyperparameters()
+        values = parameters.values()
+        with self._work.telling(parameters, progress) as coordinator:
             outcome = coordinator.run(values, tolerance)
-            self._known = self._outcome(fingerprint, outcome)
-            if outcome.status is Status.NOT_FINITE:
+            self._known = Inferred(fingerprint, *self._ended(outcome))
+            if outcome.result.status is Status.NOT_FINITE:
                 return np.nan, [np.full(v.shape, np.nan) for v in self.trainable_variables]
             found = coordinator.gradient(values, tolerance)
             if found.outcome is not None:
-                self._known = self._outcome(fingerprint, found.outcome)
+                self._known = Inferred(fingerprint, *self._ended(found.outcome))
         variables = parameters.variables
-        ends = np.cumsum([int(np.prod(v.shape)) for v in variables])[:-1]
-        pieces = {
-            id(v): piece.reshape(v.shape)
-            for v, piece in zip(variables, np.split(found.values, ends), strict=True)
-        }
-        nothing = [v for v in self.trainable_variables if id(v) not in pieces]
-        assert not nothing, f"no gradient for {nothing}"
+        pieces = dict(zip(map(id, variables), pieces_of(found.values, variables), strict=True))
         return found.log_evidence, [pieces[id(v)] for v in self.trainable_variables]
 
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
@@ -472,13 +406,12 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
         :raises ValueError: a loaded model, or parts in other processes.
         """
-        work = self._workplace("in_memory")
-        stream = work.stream
+        work, stream = self._work, self._streamed("in_memory")
         if work.place.scheduler is not None:
             raise ValueError(NOT_HERE)
         self._inferred(restart=not work.holds_sites)
         nu, tau = np.concatenate(work.parts(self.hyperparameters()).sites(), 1)
-        whole = _whole(stream)
+        (whole,) = stream.chunks(stream.num_sites)
         duels = stream.in_memory(whole)
         engine = ParallelEP(tolerance=self.engine.tolerance)
         model = replace_answers(self, duels, engine=engine)
@@ -488,47 +421,35 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
     def close(self) -> None:
         """Let go of the parts: their sites, and the workers that were started for them."""
-        if self._work is not None:
-            self._work.close()
+        self._work.close()
 
     # Inside.
 
-    def _workplace(self, what: str) -> StreamInference:
-        """Where parts of the duels are worked on; a model that was loaded has none."""
-        if self._work is None:
+    def _streamed(self, what: str) -> StreamedDuels:
+        """The duels; a model that was loaded has none."""
+        if self.stream is None:
             raise together.refused(loaded=True, duels_needed=what)
-        return self._work
+        return self.stream
 
-    def _infer(
-        self, fingerprint: Fingerprint, restart: bool, watch: _Watching | None
-    ) -> Inferred[SolvedParts, StreamedResult]:
-        progress, report = watch or _Watching()
-        work, parameters = self._workplace("inference at other parameters"), self.hyperparameters()
-        coordinator = work.coordinator(parameters)
-        with RowProgress(work.parts(parameters), coordinator, progress):
+    def _infer(self, restart: bool, watch: Any) -> tuple[SolvedParts, StreamedResult]:
+        self._streamed("inference at other parameters")
+        parameters, (progress, report) = self.hyperparameters(), watch or (None, None)
+        with self._work.telling(parameters, progress) as coordinator:
             outcome = coordinator.run(parameters.values(), restart=restart, report=report)
-        return self._outcome(fingerprint, outcome)
+        return self._ended(outcome)
 
-    def _outcome(
-        self, fingerprint: Fingerprint, outcome: Outcome
-    ) -> Inferred[SolvedParts, StreamedResult]:
-        work, parameters = self._workplace("inference"), self.hyperparameters()
+    def _ended(self, outcome: Outcome) -> tuple[SolvedParts, StreamedResult]:
+        work, parameters = self._work, self.hyperparameters()
         work.rebuilt += [text for round_ in outcome.rounds for text in round_.rebuilt]
         result = StreamedResult(
-            converged=outcome.status is Status.CONVERGED,
-            sweeps=len(outcome.rounds),
-            status=outcome.status,
-            largest_change=outcome.change,
-            damping=outcome.damping,
-            jitter=outcome.jitter,
-            clipped=outcome.clipped,
+            **vars(outcome.result),
             rounds=outcome.rounds,
             parts=len(work.parts(parameters).rows),
             sites=work.place.of_sites,
             duels=self.duels.num_duels,
         )
         summed = SolvedParts(copy.deepcopy(parameters), outcome.total, outcome.log_evidence)
-        return Inferred(fingerprint, summed, result)
+        return summed, result
 
 
 def _by_people(duels: StreamedDuels, approximation: Approximation) -> StreamedDuels:
@@ -553,14 +474,3 @@ def _by_people(duels: StreamedDuels, approximation: Approximation) -> StreamedDu
             f"{MAX_BLOCK:,}; keep fewer of these, or read the duels into memory."
         )
     return duels.in_blocks([names[i] for i in numbers], "person")
-
-
-def _whole(stream: StreamedDuels) -> Chunk:
-    (chunk,) = stream.chunks(stream.num_sites)
-    return chunk
-
-
-def _first_inputs(duels: StreamedDuels, kernel: gpflow.kernels.Kernel) -> FloatArray:
-    rng = np.random.default_rng(0)
-    rows = seen_by_inducing(kernel, duels.sample(_PLACED_BY, rng).distinct_rows()[0])
-    return kmeans_inputs(rows, number_of_inducing(len(rows)), rng)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.models.streaming.algebra import (
     Algebra,
     SiteSums,
-    chunk_graph,
     size_of,
 )
 from sparse_prefgp.models.streaming.gaussian import Natural
@@ -70,8 +68,10 @@ class Reply(NamedTuple):
     sweeps: int
     """Passes over these duels."""
     jitter: float
-    seconds: float
-    """Seconds that the work took."""
+
+
+# Of each part by its number what it replied, or why it was lost.
+Replies: TypeAlias = dict[int, Reply | str]
 
 
 class SiteStore:
@@ -164,39 +164,36 @@ class Part:
         self.algebra = algebra
         self._site = Natural.zeros(algebra.natural_size)
 
-    @property
-    def form(self) -> str:
-        """Over what the sums go: items or duels."""
-        return "items" if self.algebra.over_items else "duels"
-
     def work(self, task: Task, seen: Seen | None = None) -> Reply:
         """Do what a task says.
 
         :raises ValueError: a file that cannot be read, or other duels than before.
         """
-        started = time.perf_counter()
         if task.values is not None:
             self.algebra.use(task.values)
         if task.restart:
             self.store.clear()
             self._site = Natural.zeros(self.algebra.natural_size)
         cavity = Natural.unpacked(task.cavity, self.algebra.natural_size)
+        found, gradient, sweeps = SiteSums(), None, 1
         if task.gradient:
-            gradient, found = self._pull(cavity, seen)
-            return self._reply(found, gradient, 1, started)
-        if task.sweeps == 0:
-            self._hold(seen)
-            return self._reply(SiteSums(), None, 1, started)
-        most = MAX_LOCAL_SWEEPS if task.sweeps is None else task.sweeps
-        first, sweeps = self._sweep(cavity, task.damping, task.correct, seen), 1
-        last = first
-        while sweeps < most and (task.sweeps is not None or last.change > task.tolerance):
-            last, sweeps = self._sweep(cavity, task.damping, False, seen), sweeps + 1
-        return self._reply(first, None, sweeps, started)
-
-    def _reply(
-        self, found: SiteSums, gradient: FloatArray | None, sweeps: int, started: float
-    ) -> Reply:
+            # Of what this part adds to the evidence, its sites held.
+            self.algebra.begin(cavity.plus(self._site))
+            own, by_source = np.zeros(self.algebra.num_values), np.zeros(())
+            for _, (slope, here, slope_of_source) in self._pass(self.algebra.pull, seen):
+                own, by_source = own + slope, by_source + slope_of_source
+                found = found.plus(here)
+            gradient = own + self.algebra.pull_source(by_source)
+        elif task.sweeps == 0:
+            # The Gaussian site that the sites make under the hyperparameters as they are.
+            self._site = Natural.zeros(self.algebra.natural_size)
+            for _, sums in self._pass(self.algebra.hold, seen):
+                self._site = self._site.plus(sums)
+        else:
+            most = MAX_LOCAL_SWEEPS if task.sweeps is None else task.sweeps
+            found = last = self._sweep(cavity, task.damping, task.correct, seen)
+            while sweeps < most and (task.sweeps is not None or last.change > task.tolerance):
+                last, sweeps = self._sweep(cavity, task.damping, False, seen), sweeps + 1
         return Reply(
             self._site.packed(),
             found,
@@ -204,7 +201,6 @@ class Part:
             self.duels.num_rows,
             sweeps,
             self.algebra.jitter,
-            time.perf_counter() - started,
         )
 
     def _sweep(self, cavity: Natural, damping: float, correct: bool, seen: Seen | None) -> SiteSums:
@@ -218,40 +214,14 @@ class Part:
         self._site = site
         return found
 
-    def _hold(self, seen: Seen | None) -> None:
-        """The Gaussian site that the sites make under the hyperparameters as they are."""
-        site = Natural.zeros(self.algebra.natural_size)
-        for _, sums in self._pass(self.algebra.hold, seen):
-            site = site.plus(sums)
-        self._site = site
-
-    def _pull(self, cavity: Natural, seen: Seen | None) -> tuple[FloatArray, SiteSums]:
-        """Gradient of what this part adds to the evidence, its sites held."""
-        algebra, found = self.algebra, SiteSums()
-        algebra.begin(cavity.plus(self._site))
-        gradient, by_source = np.zeros(algebra.num_values), np.zeros(())
-        for _, (own, here, slope) in self._pass(algebra.pull, seen):
-            gradient, by_source = gradient + own, by_source + slope
-            found = found.plus(here)
-        return gradient + algebra.pull_source(by_source), found
-
     def _pass(
         self, work: Callable[[DuelGraph, FloatArray], Found], seen: Seen | None
     ) -> Iterator[tuple[_At, Found]]:
         """What `work` makes of each chunk and its sites, in the order of the chunks."""
         algebra, size = self.algebra, self.algebra.size
-        sets = algebra.about_sets
 
         def one(chunk: Chunk, sites: FloatArray) -> Found:
-            graph = chunk_graph(
-                chunk,
-                size,
-                algebra.items,
-                over_items=algebra.over_items,
-                about_sets=sets,
-                tastes=algebra.tastes,
-            )
-            return work(graph, sites)
+            return work(algebra.graph(chunk), sites)
 
         def given() -> Iterator[tuple[_At, Callable[[], Found]]]:
             start = 0
@@ -259,7 +229,7 @@ class Part:
                 sites = int(self.duels.sites_of(chunk).sum())
                 at = _At(start, sites, chunk.start + len(chunk.events))
                 start += at.sites
-                length = at.sites if sets or chunk.blocks is not None else size
+                length = at.sites if algebra.about_sets or chunk.blocks is not None else size
                 yield at, partial(one, chunk, self.store.read(at.start, at.sites, length))
 
         for at, found in in_order(given(), algebra.at_once):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sparse_prefgp.covariances.kernels import between_inducing
-from sparse_prefgp.data.contexts import ItemRows
-from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.data.items import Items
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.codec import decoded
-from sparse_prefgp.models.describing import label_names_of, roles_of, value_of
+from sparse_prefgp.models.describing import items_of_arrays, roles_of, value_of
+from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.streaming.algebra import size_of
 from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
-from sparse_prefgp.models.streaming.model import LoadedPosterior, StreamedGP, StreamedResult
-from sparse_prefgp.models.streaming.seen import SeenDuels
+from sparse_prefgp.models.streaming.model import SolvedParts, StreamedGP, StreamedResult
 from sparse_prefgp.models.terms import Terms
 from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
 
@@ -29,30 +25,24 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
     """The model that `describing.described` has described."""
     data, inference = description["duels"], dict(description["inference"])
     inference |= {"status": Status[inference["status"]], "rounds": ()}
-    ids, names, transform = arrays.get("item_ids"), data["feature_names"], data["transform"]
-    rows = arrays.get("item_rows")
-    known = Items(
-        arrays["items"],
-        None if ids is None else tuple(json.loads(ids.tobytes().decode("utf-8"))),
-        None if names is None else tuple(names),
-        None if transform is None else FeatureTransform.from_dict(transform, arrays),
-        arrays.get("item"),
-        None if rows is None else ItemRows.from_dict(json.loads(rows.tobytes().decode("utf-8"))),
-    )
+
+    def several(kind: Callable[[Any], Any], name: str) -> Any:
+        return None if data.get(name) is None else kind(data[name])
+
     seen = SeenDuels(
-        known,
+        items_of_arrays(data, arrays),
         arrays["comparisons"],
         data["number"],
         data["has_items"],
         data.get("ties", 0),
-        None if data.get("levels") is None else tuple(data["levels"]),
-        None if data.get("grade_counts") is None else np.array(data["grade_counts"]),
+        several(tuple, "levels"),
+        several(np.array, "grade_counts"),
         tuple(data.get("covariates", ())),
-        None if data.get("covariate_squares") is None else np.array(data["covariate_squares"]),
-        None if data.get("groups") is None else tuple(data["groups"]),
-        None if data.get("group_levels") is None else np.array(data["group_levels"]),
+        several(np.array, "covariate_squares"),
+        several(tuple, "groups"),
+        several(np.array, "group_levels"),
         data.get("has_sets", False),
-        label_names_of(data),
+        {column: tuple(names) for column, names in data.get("labels", ())},
         roles_of(data),
     )
     parts = decoded(description, arrays)
@@ -72,17 +62,14 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
     fits = len(natural) in (numbers_of(size), numbers_of(dense))
     if not (fits and np.all(np.isfinite(natural)) and np.all(np.isfinite(prior))):
         raise ValueError("what the duels say does not fit the inducing inputs")
-    kept = LoadedPosterior(
-        seen,
-        Natural.unpacked(natural, size)
-        if len(natural) == numbers_of(size)
-        else Natural.unpacked(natural, dense).parted(size),
-        description["log_evidence"],
-        StreamedResult(**inference),
-    )
+    if len(natural) == numbers_of(size):
+        total = Natural.unpacked(natural, size)
+    else:
+        total = Natural.unpacked(natural, dense).parted(size)
     return StreamedGP.without_duels(
-        parameters,
+        seen,
         approximation,
         value_of(ENGINE, description["engine"]),
-        kept,
+        SolvedParts(parameters, total, description["log_evidence"]),
+        StreamedResult(**inference),
     )

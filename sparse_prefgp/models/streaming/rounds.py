@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.engines import PartitionedEP, Status
+from sparse_prefgp.engines import InferenceResult, PartitionedEP, Status
 from sparse_prefgp.engines.base import Pace
 from sparse_prefgp.evidence import summed_log_evidence
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.streaming.algebra import Algebra
 from sparse_prefgp.models.streaming.gaussian import Natural, Size
-from sparse_prefgp.models.streaming.part import Part, Reply, Seen, Task
+from sparse_prefgp.models.streaming.part import Part, Replies, Reply, Seen, Task
 from sparse_prefgp.support.arrays import FloatArray
 
 NOT_HERE = (
@@ -27,19 +27,6 @@ NOT_HERE = (
 )
 # A part that is lost so often in one run is not lost by chance.
 MAX_REBUILDS = 5
-
-
-class Answer(NamedTuple):
-    """What came of one task."""
-
-    reply: Reply | None
-    """What the part replied; None where the part was lost."""
-    sent: int
-    """Bytes of the task."""
-    received: int = 0
-    """Bytes of the reply."""
-    lost: str = ""
-    """Why the part was lost; empty otherwise."""
 
 
 class Pool(Protocol):
@@ -52,7 +39,7 @@ class Pool(Protocol):
     def rows(self) -> tuple[int, ...]:
         """Duels of each part."""
 
-    def work(self, tasks: dict[int, Task]) -> dict[int, Answer]:
+    def work(self, tasks: dict[int, Task]) -> Replies:
         """Let the parts of these numbers work at once.
 
         :raises ValueError: a part that cannot do its work anywhere, such as a file that cannot be
@@ -75,9 +62,9 @@ class Pool(Protocol):
 class InProcess:
     """Parts in this process, one after the other."""
 
-    def __init__(self, parts: Sequence[Part], seen: Seen | None = None) -> None:
+    def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = list(parts)
-        self.seen = seen
+        self.seen: Seen | None = None
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -93,18 +80,19 @@ class InProcess:
         for part in self._parts:
             part.algebra = algebra
 
-    def work(self, tasks: dict[int, Task]) -> dict[int, Answer]:
-        before, answers = 0, {}
+    def work(self, tasks: dict[int, Task]) -> Replies:
+        before = 0
+        replies: Replies = {}
+
+        def seen(rows: int) -> None:
+            if self.seen is not None:
+                self.seen(before + rows)
+
         for number, task in tasks.items():
             part = self._parts[number]
-            reply = part.work(task, self._counted(before))
+            replies[number] = part.work(task, seen)
             before += part.duels.num_rows
-            answers[number] = Answer(reply, wire_size(task), wire_size(reply))
-        return answers
-
-    def _counted(self, before: int) -> Seen | None:
-        report = self.seen
-        return None if report is None else lambda rows: report(before + rows)
+        return replies
 
     def rebuild(self, number: int) -> None:
         raise AssertionError(f"part {number} of this process cannot be lost")
@@ -141,8 +129,6 @@ class Round:
     """Bytes received from each part."""
     seconds: float
     """Wall seconds of the round."""
-    part_seconds: tuple[float, ...]
-    """Seconds of each part's own work."""
     rebuilt: tuple[str, ...] = ()
     """What was lost and rebuilt, in words."""
 
@@ -167,15 +153,11 @@ class PassLabel(NamedTuple):
 class Outcome:
     """Where the rounds ended, as `engines.FixedPoint` for parts."""
 
-    status: Status
+    result: InferenceResult
     total: Natural
     """The posterior's natural parameters."""
     log_evidence: float
     """With the correction, in nats."""
-    change: float
-    damping: float
-    jitter: float
-    clipped: float
     rounds: tuple[Round, ...]
 
 
@@ -191,13 +173,11 @@ class Coordinator:
         self.settings = settings
         number = len(pool.rows)
         self._sites = [Natural.zeros(size) for _ in range(number)]
-        self._values: list[FloatArray | None] = [None] * number
+        self._values: list[Any] = [None] * number  # what each has
         self._fresh = True  # all sites are zero
         self._correction: tuple[bytes, float, float] | None = None
         self._lost = 0
         self._news: list[str] = []
-        self._sent: tuple[int, ...] = ()
-        self._received: tuple[int, ...] = ()
         self.at = PassLabel("", 0, math.nan)
 
     @property
@@ -225,7 +205,7 @@ class Coordinator:
         self._lost = 0
         if restart and not self._fresh:
             self._sites = [Natural.zeros(self._size) for _ in self._sites]
-        elif not self._fresh and not all(_equal(known, values) for known in self._values):
+        elif not self._fresh and not all(np.array_equal(known, values) for known in self._values):
             self.at = PassLabel("sums", 0, math.nan)
             self._ask(values, sweeps=0)  # the same sites mean other sums now
         begin = restart or self._fresh
@@ -244,7 +224,10 @@ class Coordinator:
             change = round_.change
             if not (math.isfinite(change) and math.isfinite(round_.log_evidence)):
                 status = Status.NOT_FINITE
-                self._forget()
+                # Sites that are not finite are nothing to resume from.
+                self._values = [None] * len(self._values)
+                self._sites = [Natural.zeros(self._size) for _ in self._sites]
+                self._fresh = True
                 break
             if change <= tolerance and not round_.rebuilt:
                 status = Status.CONVERGED
@@ -254,17 +237,9 @@ class Coordinator:
                 break
             # A part that started over moves more than all others: no sign that steps are too long.
             pace = pace.forget() if round_.rebuilt else pace.after(tf.constant(change, tf.float64))
-        last = rounds[-1]
-        return Outcome(
-            status,
-            self.total,
-            last.log_evidence,
-            last.change,
-            float(pace.damping),
-            jitter,
-            clipped,
-            tuple(rounds),
-        )
+        converged, damping = status is Status.CONVERGED, float(pace.damping)
+        result = InferenceResult(converged, len(rounds), status, change, damping, jitter, clipped)
+        return Outcome(result, self.total, round_.log_evidence, tuple(rounds))
 
     def gradient(self, values: FloatArray, tolerance: float | None = None) -> Gradient:
         """Evidence and its gradient in all hyperparameters, at the sites as they are.
@@ -277,7 +252,7 @@ class Coordinator:
             lost = self._lost
             half_log_det = float(self.total.posterior().half_log_det)
             self.at = PassLabel("gradient", 0, self.at.change)
-            replies = self._ask(values, gradient=True)
+            replies, *_ = self._ask(values, gradient=True)
             if self._lost == lost:
                 break
             outcome = self.run(values, tolerance)  # a part that was rebuilt is not a fixed point
@@ -286,12 +261,6 @@ class Coordinator:
         evidence = summed_log_evidence((s.evidence + s.correction for s in seen), half_log_det)
         return Gradient(evidence, gradient, outcome)
 
-    def _forget(self) -> None:
-        """Sites that are not finite are nothing to resume from."""
-        self._values = [None] * len(self._values)
-        self._sites = [Natural.zeros(self._size) for _ in self._sites]
-        self._fresh = True
-
     def _round(
         self, values: FloatArray, number: int, damping: float, tolerance: float, begin: bool
     ) -> tuple[Round, float, float]:
@@ -299,7 +268,7 @@ class Coordinator:
         half_log_det = float(self.total.posterior().half_log_det)
         known = self._correction
         correct = known is None or known[0] != values.tobytes()
-        replies = self._ask(
+        replies, sent, received = self._ask(
             values,
             sweeps=self.settings.local_sweeps,
             damping=damping,
@@ -323,23 +292,27 @@ class Coordinator:
                 damping,
                 summed_log_evidence((s.evidence for s in seen), half_log_det, correction),
                 max(reply.sweeps for reply in replies),
-                self._sent,
-                self._received,
+                sent,
+                received,
                 time.perf_counter() - started,
-                tuple(reply.seconds for reply in replies),
                 news,
             ),
             max(reply.jitter for reply in replies),
             clipped,
         )
 
-    def _ask(self, values: FloatArray, **task: Any) -> list[Reply]:
-        """One task for all parts; lost parts are rebuilt and asked again."""
+    def _ask(
+        self, values: FloatArray, **task: Any
+    ) -> tuple[list[Reply], tuple[int, ...], tuple[int, ...]]:
+        """One task for all parts; lost parts are rebuilt and asked again.
+
+        :return: their replies, and the bytes sent to and received from each.
+        """
         total = self.total
         tasks = {
             k: Task(
                 total.minus(site).packed(),
-                None if _equal(self._values[k], values) else values,
+                None if np.array_equal(self._values[k], values) else values,
                 **task,
             )
             for k, site in enumerate(self._sites)
@@ -350,15 +323,20 @@ class Coordinator:
         replies: dict[int, Reply] = {}
         sent, received = np.zeros(len(tasks), int), np.zeros(len(tasks), int)
         while tasks:
-            answers = self._pool.work(tasks)
             again = {}
-            for k, answer in answers.items():
-                sent[k] += answer.sent
-                received[k] += answer.received
-                if answer.reply is not None:
-                    replies[k] = answer.reply
+            for k, reply in self._pool.work(tasks).items():
+                sent[k] += wire_size(tasks[k])
+                if isinstance(reply, Reply):
+                    received[k] += wire_size(reply)
+                    replies[k] = reply
                     continue
-                self._count_lost(k, answer.lost)
+                self._lost += 1
+                self._news.append(f"part {k} was rebuilt from its last message: {reply}")
+                if self._lost > MAX_REBUILDS * len(self._sites):
+                    raise ConnectionError(
+                        f"Parts were lost {self._lost} times in one run, the last time because "
+                        f"{reply}; check the workers and their memory, or give a longer timeout."
+                    )
                 # Its sites begin at zero, in the cavity of its last message.
                 again[k] = tasks[k]._replace(values=values, restart=True)
             for k in again:
@@ -372,17 +350,8 @@ class Coordinator:
                 )
             self._sites[k] = Natural.unpacked(reply.site, self._size)
             self._values[k] = values.copy()
-        self._sent, self._received = tuple(sent.tolist()), tuple(received.tolist())
-        return [replies[k] for k in sorted(replies)]
-
-    def _count_lost(self, number: int, reason: str) -> None:
-        self._lost += 1
-        self._news.append(f"part {number} was rebuilt from its last message: {reason}")
-        if self._lost > MAX_REBUILDS * len(self._sites):
-            raise ConnectionError(
-                f"Parts were lost {self._lost} times in one run, the last time because {reason}; "
-                "check the workers and their memory, or give a longer timeout."
-            )
+        in_order = [replies[k] for k in sorted(replies)]
+        return in_order, tuple(sent.tolist()), tuple(received.tolist())
 
 
 class Gradient(NamedTuple):
@@ -394,7 +363,3 @@ class Gradient(NamedTuple):
     """Derivatives in all hyperparameters."""
     outcome: Outcome | None
     """Of the rounds that it took to rebuild a part that was lost, None without any."""
-
-
-def _equal(known: FloatArray | None, values: FloatArray) -> bool:
-    return known is not None and np.array_equal(known, values)

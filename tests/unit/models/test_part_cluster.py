@@ -362,7 +362,7 @@ def test_progress_is_told_and_a_deleted_model_leaves_nothing(duels, workers) -> 
     with distributed.Client(workers.scheduler_address, set_as_default=False) as client:
 
         def kept() -> bool:
-            return any(run in at for at in client.run(lambda: set(cluster._blueprints)).values())
+            return any(run in at for at in client.run(lambda: set(cluster._runs)).values())
 
         assert kept()
         del model
@@ -379,7 +379,7 @@ class Losing(rounds.InProcess):
     def work(self, tasks: Any) -> Any:
         answers = super().work(tasks)
         if 1 in answers:
-            answers[1] = rounds.Answer(None, 0, 0, "it was told to")
+            answers[1] = "it was told to"
         return answers
 
     def rebuild(self, number: int) -> None:

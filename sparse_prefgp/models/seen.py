@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.items import Items, OfItems
 from sparse_prefgp.data.roles import columns_of_roles
-from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.known import NotInMemory
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
-_NOT_KEPT = (
-    "events",
-    "given",
-    "winners",
-    "losers",
-    "counts",
-    "ties",
-    "grades",
-    "covariates",
-    "weights",
-    "rows_given",
-    "counts_given",
-    "weights_given",
-    "decided",
-    "effective_counts",
-)
+if TYPE_CHECKING:
+    from sparse_prefgp.io.streams import StreamedDuels
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,34 +62,38 @@ class SeenDuels(OfItems):
 
     @classmethod
     def of(cls, duels: StreamedDuels) -> SeenDuels:
-        totals, table = duels.totals, duels.items
-        said: dict[str, Any] = {
-            "num_ties": totals.ties,
-            "levels": duels.levels,
-            "grade_counts": totals.grades,
-            "covariate_names": duels.scan.covariate_names,
-            "covariate_squares": duels.scan.covariate_squares,
-            "has_sets": duels.scan.sets.any,
-            "roles": columns_of_roles(duels.source.remembered),
-        }
+        scan, totals, known, comparisons = duels.scan, duels.totals, duels.items, None
+        if known is None:
+            assert totals.low is not None and totals.high is not None
+            ends = np.stack([totals.low, totals.high])
+            known = Items(ends, None, duels.feature_names, duels.transform)
+            comparisons = np.full(2, totals.duels)
+        judges: dict[str, Any] = {}
         if duels.judges is not None and totals.judged is not None:
             here = np.flatnonzero(totals.judged.sum(1))
-            said["group_names"] = tuple(duels.judges[i] for i in here)
-            said["group_levels"] = totals.judged[here]
-        said["label_names"] = {
-            column: tuple(names[i] for i in np.flatnonzero(totals.labels[column][1:]))
-            for column, names in duels.scan.labels.items()
-        }
-        if table is not None:
-            assert totals.comparisons is not None
-            return cls(table, totals.comparisons, totals.duels, True, **said)
-        assert totals.low is not None and totals.high is not None
-        ends = np.stack([totals.low, totals.high])
-        known = Items(ends, None, duels.feature_names, duels.transform)
-        return cls(known, np.full(2, totals.duels), totals.duels, False, **said)
+            names = tuple(duels.judges[i] for i in here)
+            judges = {"group_names": names, "group_levels": totals.judged[here]}
+        return cls(
+            known,
+            totals.comparisons if comparisons is None else comparisons,
+            totals.duels,
+            duels.items is not None,
+            num_ties=totals.ties,
+            levels=duels.levels,
+            grade_counts=totals.grades,
+            covariate_names=scan.covariate_names,
+            covariate_squares=scan.covariate_squares,
+            has_sets=scan.sets.any,
+            roles=columns_of_roles(duels.source.remembered),
+            label_names={
+                column: tuple(names[i] for i in np.flatnonzero(totals.labels[column][1:]))
+                for column, names in scan.labels.items()
+            },
+            **judges,
+        )
 
     def __getattr__(self, name: str) -> Any:
-        if name in _NOT_KEPT:
+        if name in Duels.__dataclass_fields__ or hasattr(Duels, name):
             raise NotInMemory
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -111,10 +101,6 @@ class SeenDuels(OfItems):
         what = f"between {self.num_items:,} items" if self.has_items else "with inline features"
         return f"SeenDuels({self.num_duels:,} duels {what})"
 
-    def distinct_rows(self, numbered: bool = False) -> Any:
-        """Refused, as `Duels.distinct_rows` needs to know who met whom."""
-        raise NotInMemory
 
-    def summary(self) -> Any:
-        """Refused, as is `Duels.summary`."""
-        raise NotInMemory
+KnownDuels: TypeAlias = Duels | SeenDuels
+"""What is known of duels wherever they are: in memory, or of a stream."""
