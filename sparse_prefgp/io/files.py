@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
 from sparse_prefgp.support.arrays import IntArray
@@ -54,6 +55,10 @@ class Table:
     """The columns as they were read, before any was added or renamed."""
     orders: Mapping[str, str] = field(default_factory=dict)
     """In which order day and month were written, by the columns of dates for which it counts."""
+
+    def of_rows(self, frame: Any, rows: IntArray) -> Table:
+        """A table of another frame, each of whose rows is made of one of these."""
+        return replace(self, frame=frame, row=self.row.select(rows))
 
     @property
     def columns_found(self) -> str:
@@ -153,15 +158,33 @@ def ids_of(column: Any) -> npt.NDArray[np.object_]:
     return np.array(texts, dtype=object)[codes]
 
 
+def are_flags(column: Any, *others: str) -> bool:
+    """Whether a column holds nothing but 0 and 1, yes and no and the like, and these texts."""
+    return {text.casefold() for text in ids_of(column)} <= {*YES_AND_NO, *others}
+
+
 def load_items(source: Source, texts: Collection[str] = ()) -> Table:
     """A table of items, whose id is the column `item_id`, else the first.
 
     :param texts: columns of words, as `load` takes them.
     """
-    table = load(source, "items", lambda header: [_item_id(header)], texts)
-    id_column = _item_id(list(table.frame.columns))
-    table.refuse_empty("items")
-    return replace(table, id_column=id_column)
+    return load_with_ids(source, "items", ITEM_ID, texts)
+
+
+def load_with_ids(source: Source, rows: str, id_name: str, texts: Collection[str] = ()) -> Table:
+    """A table whose id is the column of this name, else the first.
+
+    :param rows: what they are.
+    :param texts: as `load` takes them.
+    :raises ValueError: what `load` raises; no rows.
+    """
+
+    def id_column(columns: Sequence[str]) -> str:
+        return id_name if id_name in columns or not columns else columns[0]
+
+    table = load(source, rows, lambda header: [id_column(header)], texts)
+    table.refuse_empty(rows)
+    return replace(table, id_column=id_column([*table.frame.columns]))
 
 
 def items_named_in(table: Table, columns: Sequence[str]) -> Table:
@@ -192,7 +215,7 @@ def items_named_in(table: Table, columns: Sequence[str]) -> Table:
                 "stands for, or rename the column, or give a table of items (--items) with this id."
             )
     name = f"the ids in {table.name}"
-    return Table(pd.DataFrame({ITEM_ID: list(ids)}), name, RowNames(name, None), ITEM_ID)
+    return Table(pd.DataFrame({ITEM_ID: list(ids)}), name, RowNames(name), ITEM_ID)
 
 
 def load(
@@ -314,10 +337,6 @@ def _unguarded(frame: Any, name: str) -> Any:
             stacklevel=4,
         )
     return frame.assign(**{column: texts[column].replace(plain) for column in changed})
-
-
-def _item_id(columns: list[str]) -> str:
-    return ITEM_ID if ITEM_ID in columns or not columns else columns[0]
 
 
 def plain_ids(texts: Sequence[str]) -> tuple[Hashable, ...]:

@@ -214,9 +214,8 @@ class Understood(NamedTuple):
     remembered: Mapping[str, str] = MappingProxyType({})
     """What a model is to remember of the form."""
     by_name: bool = False
-    """Of sets: whether columns of a row for each answer named the items."""
-    unranked: bool = False
-    """Of rankings: whether those without a place were shown, below all others."""
+    """Of sets: whether columns of a row for each answer named the items, so that of rankings those
+    without a place were shown, below all others."""
     shared: str | None = None
     """Of rankings: how places that are shared are read."""
     called: Mapping[str, str] = MappingProxyType({})
@@ -265,7 +264,6 @@ def understood(
             *made_of_sets,
             remembered={**form.remembered(), **by},
             by_name=long.by_name,
-            unranked=long.by_name,
             shared=form.shared,
             would_do="" if asked or long.whole else long.would_do(),
         )
@@ -383,7 +381,7 @@ def kind_of(table: Table, form: Stated) -> tuple[str, sides.TwoSides | None]:
         and (header.column(*sides.OUTCOMES) or not header.numbered(*sets.OPTIONS))
     ):
         try:
-            two = sides.settle(header, table.frame, form, table.row, None, table.name)
+            two = sides.settle(table, form, None)
         except ValueError:
             shown = header.numbered(*sets.OPTIONS)
             plain = chosen is None or not header.column(sets.CHOICE_SET, *sets.SETS)
@@ -454,7 +452,7 @@ def _duels(table: Table, form: Stated, grade: str | None, two: sides.TwoSides | 
     if is_matrix(table):
         return _of_matrix(table, form)
     graded = grade if grade in header.names else None
-    two = two or sides.settle(header, table.frame, form, table.row, graded, table.name)
+    two = two or sides.settle(table, form, graded)
     if two is None:
         table.require(
             WINNER,
@@ -470,7 +468,7 @@ def _duels(table: Table, form: Stated, grade: str | None, two: sides.TwoSides | 
     if not len(made.frame):
         raise ValueError(f"All rows of {table.name} are left out; nothing is there to be read.")
     read_as, side = sides.as_read(two, made, form)
-    found = replace(table, frame=made.frame, row=table.row.select(made.rows))
+    found = table.of_rows(made.frame, made.rows)
     graded = sides.MARGIN if sides.MARGIN in made.frame.columns else None
     remembered = {**form.remembered(), **two.remembered}
     called = {
@@ -492,8 +490,7 @@ def _plain(table: Table, header: Header, form: Stated, winner: str, loser: str) 
     if form.drop_self:
         same = ids_of(table.frame[WINNER]) == ids_of(table.frame[LOSER])
         kept = np.flatnonzero(~same)
-        frame = table.frame.iloc[kept].reset_index(drop=True)
-        table = replace(table, frame=frame, row=table.row.select(kept))
+        table = table.of_rows(table.frame.iloc[kept].reset_index(drop=True), kept)
         if same.any():
             left = {"of an item against itself": int(same.sum())}
             read_as = replace(read_as, left_out=left)
@@ -541,21 +538,15 @@ def _of_matrix(table: Table, form: Stated) -> Understood:
     notes = [f"In the matrix {beat}: {one[0]} beat {other[0]} {numbers[row[0], column[0]]:,} times"]
     if not form.matrix:
         notes[0] += " (--matrix columns-win turns it around)"
-    own = sum(_number(table.frame[name].iloc[ids.tolist().index(name.strip())]) for name in others)
+    place = {text: i for i, text in enumerate(ids)}
+    cells = [table.frame[name].iloc[place[name.strip()]] for name in others]
+    own = np.nansum(require_pandas().to_numeric(np.array(cells, dtype=object), errors="coerce"))
     if own:
         notes.append(f"The diagonal, {own:g} in all, is left out")
     read_as = ReadAs(
         "a square matrix of wins", {"items": str(first)}, notes=tuple(notes), unused=unused
     )
-    return Understood(DUELS, replace(table, frame=frame, row=table.row.select(row)), read_as)
-
-
-def _number(value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return 0.0
-    return number if number == number else 0.0
+    return Understood(DUELS, table.of_rows(frame, row), read_as)
 
 
 def _joined(table: Table) -> tuple[Table, str]:

@@ -17,6 +17,7 @@ from sparse_prefgp.data.flags import Where as Where
 from sparse_prefgp.data.flags import flags_of as flags_of
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.io.files import id_text, plain_ids, refuse_control, warn_of_blanks
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Of grades on either side of a tie, where nobody names them.
@@ -89,6 +90,15 @@ def levels_of(given: Any) -> tuple[str, ...]:
             "rise, and as many below 0 as above, such as -2,-1,0,1,2 (0 is a tie)."
         )
     return names
+
+
+def named_levels(grade: str | None, levels: Any) -> tuple[str, ...] | None:
+    """`levels_of` a column of grades; None where nobody names any.
+
+    :raises ValueError: what `levels_of` raises; levels without the column.
+    """
+    together.check(levels_of_grades=levels is not None, no_grade=grade is None)
+    return None if levels is None else levels_of(levels)
 
 
 def grades_of(

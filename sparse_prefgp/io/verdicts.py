@@ -59,12 +59,9 @@ class Verdict(NamedTuple):
     @property
     def means(self) -> str:
         """In a word."""
-        if self.left_out:
-            return "left out"
-        if self.way == 0:
-            return "tie, both bad" if self.both_bad else "tie"
-        side = "first" if self.way > 0 else "second"
-        return side if self.strength == 1 else f"{side}, grade {self.strength}"
+        said = self.meaning
+        others = {"skip": "left out", "both_bad": "tie, both bad"}
+        return others.get(said, said.replace(":", ", grade "))
 
 
 FIRST, SECOND, TIE = Verdict(1), Verdict(-1), Verdict(0)
@@ -202,8 +199,8 @@ class Verdicts:
             readings, known = ([], known) if chosen_by == "name" else (readings, known & False)
         ties = [cls(column, {**_TIES, **stated})] if own.any() and known.all() else []
         for reading in [*readings, *ties] if chosen_by is None else []:
-            meant = reading._ways(texts, sides)[0] & unstated
-            at = np.flatnonzero(own & meant & (reading._words(texts) != way))
+            meant, means = reading._ways(texts, sides)
+            at = np.flatnonzero(own & meant & unstated & (means != way))
             if at.size:
                 i = int(at[0])
                 raise ValueError(
@@ -235,11 +232,6 @@ class Verdicts:
         best = max([named, *ways], key=lambda reading: int(reading._ways(*few)[0].sum()))
         best.of(texts, sides, where)
         raise AssertionError("a value that means nothing was not refused")
-
-    def _words(self, texts: Texts) -> IntArray:
-        """Which side each value calls better where it is no name, (t,)."""
-        codes, values = _coded(texts)
-        return np.array([self._word(value).way for value in values], np.int64)[codes]
 
     @property
     def meanings(self) -> dict[str, str]:

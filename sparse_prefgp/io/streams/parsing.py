@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import (
-    FLAGGED,
-    Answers,
-    Codes,
-    Grades,
-    arrays_of,
-    kinds_of,
-    kinds_of_grades,
-)
+from sparse_prefgp.data.answers import Answers, Codes, arrays_of
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.roles import ROLES
-from sparse_prefgp.io.files import id_text, refuse_control
-from sparse_prefgp.io.judgements import Roles, differences_of
-from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Coded, Rows, Source, plain_cell
+from sparse_prefgp.io.files import refuse_control
+from sparse_prefgp.io.judgements import Roles, measures_of, outcome_of
+from sparse_prefgp.io.streams.blocks import FLAGS, SIDES, Chunk, Coded, Rows, Source
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.values import (
-    counts_of,
-    flags_of,
-    grades_of,
-    missing_label,
-    refuse_itself,
-    unknown_item,
-    weights_of,
-)
-from sparse_prefgp.support import together
+from sparse_prefgp.io.values import finite_of, missing_label, refuse_itself
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.words import CONTROL
 
 
 def parsed(
@@ -62,47 +45,23 @@ def parsed(
     sides: list[npt.NDArray[Any]] = []
     for k, name in enumerate(SIDES):
         if items is None:
-            sides.append(_feature_rows(source, name, rows, position))
+            sides.append(_feature_rows(source, name, rows, where))
             continue
-        number = items.rows_of(rows[name], [rows[pair[k]] for pair in source.context_pairs])
-        for i in np.flatnonzero(number < 0)[:1].tolist():
-            text = id_text(plain_cell(rows[name][i]))
-            raise unknown_item(name, text, where(i), "the items", "duel", items.meant(text))
-        sides.append(number)
+        context = [rows[pair[k]] for pair in source.context_pairs]
+        sides.append(items.known_rows(rows[name], context, name, where))
     if items is None:
         same = (sides[0] == sides[1]).all(1)
     else:
         same = np.equal(*(items.base[side] for side in sides))
     refuse_itself(same, where, lambda i: "an item")
-    e, roles = len(same), source.roles
-    column, counts = roles.count_column, None
-    if column in rows:
-        counts = counts_of(_array(rows[column]), column, where)
-    flags = {
-        number: flags_of(_array(rows[str(kind.column)]), str(kind.column), where, kind.flags)
-        for number, kind in FLAGGED.items()
-        if kind.column in rows
-    }
-    kind, answer = kinds_of(flags, e, where) if flags else None, None
-    if roles.grade is not None:
-        answer = _graded(roles, rows[roles.grade], flags, where)
-        kind = kinds_of_grades(answer)
-    weights = None
-    if roles.weight is not None:
-        weights = weights_of(_array(rows[roles.weight]), roles.weight, where)
-        weights = weights if counts is None else weights * counts
-    values = None
-    if source.covariate_columns:
-        columns = {name: _array(rows[name]) for each in source.covariate_columns for name in each}
-        values = differences_of(source.covariate_columns, columns, where)
+    e, roles, covariates = len(same), source.roles, source.covariate_columns
+    read = {roles.count_column, roles.weight, roles.grade, *FLAGS, *chain(*covariates)}
+    columns = {name: _array(values) for name, values in rows.items() if name in read}
     codes = {column: known.of(rows[column], where) for column, known in labels.items()}
     said: dict[str, Any] = {
-        "counts": counts,
-        "kind": kind,
-        "weights": weights,
+        **outcome_of(columns, roles, where, e),
+        **measures_of(columns, roles, where, e, covariates),
         **{role: codes[column] for role, column in roles.codes.items()},
-        "answer": answer,
-        "covariates": values,
         "covariate_names": roles.covariates,
         "labels": {name: codes[column] for name, column in roles.labels.items()},
     }
@@ -165,78 +124,26 @@ class Labels:
         places, texts, missing = coded.places, coded.texts, coded.missing()
         if missing is not None:
             raise missing_label(str(self.column), where(missing), self._what)
-        bad = np.array([CONTROL.search(text) is not None for text in texts], dtype=bool)
-        if bad.any():
-            here = np.flatnonzero(bad[places])
-            refuse_control(
-                [texts[places[i]] for i in here], str(self.column), lambda i: where(int(here[i]))
-            )
-        used = np.unique(places, return_index=True)
-        for place in places[np.sort(used[1])]:  # in the order of the rows
-            self._numbers.setdefault(texts[place], len(self._numbers))
-        known = np.array([self._numbers.get(text, -1) for text in texts], dtype=np.int64)
-        return Codes(known[places], self.texts, self.column)
+        first = np.sort(np.unique(places, return_index=True)[1])
+        new = [texts[place] for place in places[first]]
+        refuse_control(new, str(self.column), lambda i: where(int(first[i])))
+        for text in new:
+            self._numbers.setdefault(text, len(self._numbers))
+        return Codes(coded.numbered(self._numbers), self.texts, self.column)
 
 
-def _graded(
-    roles: Roles, values: Any, flags: dict[int, Any], where: Callable[[int], str]
-) -> Grades:
-    """Grades of rows.
-
-    :raises ValueError: what `grades_of` raises; a column of ties besides.
-    """
-    if flags:
-        other = FLAGGED[next(iter(flags))].column
-        raise together.refused(grade=True, said_by_grades=f"the column {other!r}")
-    return Grades.of(*grades_of(_array(values), str(roles.grade), where, roles.levels))
-
-
-def _feature_rows(source: Source, side: str, rows: Mapping[str, Any], position: int) -> FloatArray:
+def _feature_rows(
+    source: Source, side: str, rows: Mapping[str, Any], where: Callable[[int], str]
+) -> FloatArray:
     assert source.inline is not None
     names = [f"{side}_{name}" for name in source.inline]
-    array = np.column_stack([_numbers(rows[name], name, source, position) for name in names])
-    bad = np.argwhere(~np.isfinite(array))
-    if bad.size:
-        i, j = bad[0]
-        raise ValueError(
-            f"The feature {names[j]!r} is missing or not finite in "
-            f"{source.where(position + int(i))}; fill it in, or remove the duel."
-        )
-    return array
-
-
-def _numbers(values: Any, name: str, source: Source, position: int) -> FloatArray:
-    """A column as numbers, NaN where there is none.
-
-    :raises ValueError: one that is not a number, with its row.
-    """
-    column = _array(values)
-    if column.dtype.kind == "M":  # dates, as days
-        return np.asarray((column - np.datetime64(0, "D")) / np.timedelta64(1, "D"))
-    try:
-        return np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
-        i = next((i for i, value in enumerate(column) if not _is_number(value)), 0)
-        raise ValueError(
-            f"The column {name!r} has {_shown(values[i])} in {source.where(position + i)}, which "
-            "is not a number; correct it, or leave the column out."
-        ) from None
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return value is None
-    return True
+    return np.column_stack([finite_of(_array(rows[name]), name, where) for name in names])
 
 
 def _array(values: Any) -> npt.NDArray[Any]:
-    """A column of Arrow, or an array, as an array."""
+    """A column of Arrow, or an array, as an array; dates as days."""
     arrow = hasattr(values, "to_numpy")
-    return np.asarray(values.to_numpy(zero_copy_only=False) if arrow else values)
-
-
-def _shown(value: Any) -> str:
-    plain = plain_cell(value)
-    return repr(plain) if id_text(plain) else "(missing)"
+    array = np.asarray(values.to_numpy(zero_copy_only=False) if arrow else values)
+    if array.dtype.kind == "M":
+        return np.asarray((array - np.datetime64(0, "D")) / np.timedelta64(1, "D"))
+    return array

@@ -109,7 +109,7 @@ def test_ids_are_found_however_they_are_written(frame, tmp_path, kind) -> None:
     np.testing.assert_array_equal(all_rows(stream, T)[0], frame.winner)
     assert stream.items is not None and stream.items.ids is not None
     comparisons = np.bincount(np.concatenate([frame.winner, frame.loser]), minlength=10)
-    np.testing.assert_array_equal(stream.scan.comparisons, comparisons)
+    np.testing.assert_array_equal(stream.scan.totals.comparisons, comparisons)
 
 
 def test_a_table_from_a_file_is_read_again_elsewhere_rather_than_sent(frame, tmp_path) -> None:
@@ -231,7 +231,7 @@ def test_bad_rows_are_named(frame, inline, items, tmp_path) -> None:
     same = frame.copy()
     same.loc[17, "winner"] = same.loc[17, "loser"]
     refused("row 17 of a.parquet .* with itself", write(same, path), items)
-    refused("'loser_a' is missing or not finite in row 17", changed(inline, "loser_a", np.nan))
+    refused("'loser_a' has a missing value in row 17", changed(inline, "loser_a", np.nan))
     for count in (0, 1.5, np.nan, np.inf):
         counted = frame.assign(count=2.0)
         refused("'count' has .* in row 17 of a.parquet", changed(counted, "count", count), items)
@@ -298,7 +298,7 @@ def test_bad_datasets_are_named(items) -> None:
     ragged = tf.data.Dataset.from_generator(
         lambda: iter([]), output_signature=(tf.TensorSpec([None]), tf.TensorSpec([None]))
     )
-    refused("unknown width", ragged)
+    refused("winners of None features", ragged)
     uneven = tf.data.Dataset.from_tensor_slices((np.zeros((3, 2)), np.ones((3, 3))))
     refused("winners of 2 features and losers of 3", uneven)
     pair = (tf.TensorSpec((2,)), tf.TensorSpec((2,)))
