@@ -26,7 +26,7 @@ from sparse_prefgp.io.files import ITEM_ID, Table, id_text, ids_of, plain_ids, r
 from sparse_prefgp.io.ids import is_zero
 from sparse_prefgp.io.values import flags_of
 from sparse_prefgp.io.vectors import with_vectors
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray, first_true
 from sparse_prefgp.support.checks import Mistakes
 from sparse_prefgp.support.words import CONTROL
 
@@ -73,9 +73,7 @@ class Sets:
         :raises ValueError: see above.
         """
         first = np.unique(self.code, return_index=True)[1]
-        later = np.setdiff1d(np.arange(len(self.code)), first)
-        if later.size:
-            i = int(later[0])
+        for i in np.setdiff1d(np.arange(len(self.code)), first)[:1].tolist():
             raise ValueError(
                 f"The {self.what} {str(self.ids[self.code[i]])!r} in {table.row(i)} was used "
                 f"before, in {table.row(int(first[self.code[i]]))}; give every {self.what} an id "
@@ -152,12 +150,12 @@ class Alternatives:
             )
         size = np.bincount(code, minlength=len(ids))
         for few in np.flatnonzero(size < 2):
-            i = int(np.flatnonzero(self.sets.code == few)[0])
             number = "one item only" if size[few] else "no item"
-            mistakes.add(
-                f"The {what} {str(ids[few])!r} in {table.row(i)} has {number}; give at least two, "
-                "or remove it."
-            )
+            for i in first_true(self.sets.code == few):
+                mistakes.add(
+                    f"The {what} {str(ids[few])!r} in {table.row(i)} has {number}; give at least "
+                    "two, or remove it."
+                )
         for name, flags in marked.items():
             number_of = np.bincount(code[flags], minlength=len(ids))
             for bad in np.flatnonzero((number_of != 1) & (size > 1)):
@@ -278,7 +276,7 @@ def followed_by_none(items: Table, id: str) -> Table:
     """
     pd = require_pandas()
     items, vectors = with_vectors(items, [n for n in items.frame.columns if n != items.id_column])
-    frame = items.frame
+    frame = items.frame.astype({items.id_column: object})
     if NONE in frame.columns:
         raise ValueError(
             f"{items.name} has a column {NONE!r}, which is the name of the feature of none of "
@@ -291,12 +289,10 @@ def followed_by_none(items: Table, id: str) -> Table:
         )
     row = {name: _usual(frame[name]) for name in frame.columns if name != items.id_column}
     row[items.id_column] = id
-    ids = pd.concat([frame[items.id_column].astype(object), pd.Series([id])], ignore_index=True)
     last = pd.DataFrame([row])
     for name in vectors:
         last[name] = as_column(VectorRows(np.asarray(row[name], dtype=np.float32)[None]))
     below = pd.concat([frame, last], ignore_index=True)
-    below[items.id_column] = ids
     numbers = np.append(np.arange(len(frame)), max(len(frame) - 1, 0))
     flags = np.append(np.zeros(len(frame)), 1.0)
     return items.of_rows(below.assign(**{NONE: flags}), numbers)

@@ -67,7 +67,7 @@ from sparse_prefgp.io.sets import (
 from sparse_prefgp.io.texts import Encoder, items_given
 from sparse_prefgp.io.values import flags_of
 from sparse_prefgp.io.vectors import with_vectors
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray, first_true
 from sparse_prefgp.support.words import agreeing, and_so, squeezed
 
 
@@ -200,10 +200,9 @@ def _marked(form: _Form, at_once: bool = False) -> DuelTable:
     first, *others = marks.values()
     level = np.where(first, 0, 1)
     for last in others:
-        both = np.flatnonzero(first & last)
-        if both.size:
+        for i in first_true(first & last):
             raise ValueError(
-                f"{begin(table.row(int(shown.row[both[0]])))} is the best and the worst; correct "
+                f"{begin(table.row(int(shown.row[i])))} is the best and the worst; correct "
                 "one of them."
             )
         level[last] = 2
@@ -552,8 +551,7 @@ def _placed(
     """
     rank, sets = RANK, len(answers.sets.ids)
     empty = np.array([not id_text(value) for value in table.frame[rank]])
-    if empty.any() and not unranked_last:
-        i = int(np.flatnonzero(empty)[0])
+    for i in first_true(empty & (not unranked_last)):
         raise ValueError(
             f"The rank (column {rank!r}) is missing in {table.row(i)}; give one, or leave the row "
             "out; where those without a rank stand below all others, say so with --unranked-last "
@@ -570,20 +568,18 @@ def _placed(
     if shared is not None:
         ties[code[order][1:][same]] = True
         ties &= of_two
-    tied = np.flatnonzero(same & ~ties[code[order][1:]])
-    if tied.size:
-        first, second = sorted(int(order[tied[0] + k]) for k in (0, 1))
+    for i in first_true(same & ~ties[code[order][1:]]):
+        first, second = sorted(map(int, order[i : i + 2]))
         raise ValueError(
             f"{begin(table.row(second))} has the same {rank} as {table.row(first)}, "
             f"{place[second]:g}, in the ranking {str(answers.sets.ids[code[second]])!r}; it may be "
             "a tie (of two items alone --shared tie reads it so) or an order that is not known; "
             "give each item a place of its own, or leave one out."
         )
-    unplaced = np.bincount(code[there], minlength=sets) == 0
-    if unplaced.any():
-        label = answers.sets.ids[int(np.flatnonzero(unplaced)[0])]
+    for i in first_true(np.bincount(code[there], minlength=sets) == 0):
         raise ValueError(
-            f"The ranking {str(label)!r} has no item with a rank; give at least one, or remove it."
+            f"The ranking {str(answers.sets.ids[i])!r} has no item with a rank; give at least one, "
+            "or remove it."
         )
     level = np.empty(len(code), np.int64)
     starts = np.append(0, np.cumsum(np.bincount(code)))[code[order]]

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.flags import YES_AND_NO
+from sparse_prefgp.data.flags import YES_AND_NO, Where
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import IntArray, Texts
 from sparse_prefgp.support.words import (
     CONTROL,
     and_so,
     counted,
+    grouped,
     listing,
     shortened,
     squeezed,
@@ -123,7 +123,7 @@ class Table:
         return plain_ids(texts), lookup
 
 
-def refuse_control(texts: Sequence[str], name: str, where: Callable[[int], str]) -> None:
+def refuse_control(texts: Sequence[str], name: str, where: Where) -> None:
     """Refuse ids with control characters, which steer terminals and are seen nowhere.
 
     :param texts: a column of ids.
@@ -152,7 +152,7 @@ def coded_ids(column: Any) -> tuple[IntArray, list[str]]:
     return np.asarray(codes, np.int64), [str(text) for text in texts]
 
 
-def ids_of(column: Any) -> npt.NDArray[np.object_]:
+def ids_of(column: Any) -> Texts:
     """A column of ids as texts, (rows,)."""
     codes, texts = coded_ids(column)
     return np.array(texts, dtype=object)[codes]
@@ -299,9 +299,7 @@ def warn_of_blanks(cells: Iterable[Any], name: str) -> None:
     :param cells: of which those that are no texts do not count.
     :param name: whose they are, at the beginning of the sentence.
     """
-    spelt: dict[str, list[str]] = {}
-    for cell in dict.fromkeys(cell for cell in cells if isinstance(cell, str)):
-        spelt.setdefault(cell.strip(), []).append(cell)
+    spelt = grouped(dict.fromkeys(cell for cell in cells if isinstance(cell, str)), str.strip)
     joined = [alike for text, alike in spelt.items() if text and len(alike) > 1]
     if not joined:
         return

@@ -5,6 +5,7 @@ alternative, before anything else is made of it.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
@@ -19,6 +20,7 @@ from sparse_prefgp.io.files import Source, Table, ids_of, load
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.ids import WHOLE_NUMBER
 from sparse_prefgp.io.sides import COUNT, LOSER, TIE, TIED, WINNER, often
+from sparse_prefgp.io.verdicts import Pair
 from sparse_prefgp.support.checks import Mistakes, check_choice
 from sparse_prefgp.support.options import (
     Panel,
@@ -28,7 +30,7 @@ from sparse_prefgp.support.options import (
     option,
     option_of,
 )
-from sparse_prefgp.support.words import and_so, listing, some_of, spelling, squeezed
+from sparse_prefgp.support.words import and_so, grouped, listing, some_of, spelling, squeezed
 
 DUELS, CHOICES, RANKINGS, BEST_WORST = "duels", "choices", "rankings", "best_worst"
 KINDS = (DUELS, CHOICES, RANKINGS, BEST_WORST)
@@ -347,8 +349,7 @@ def _renamed(table: Table, form: Stated) -> Table:
         hint = f" ({table.name}; columns=, --columns)"
         check_choice(f"The column of {known}", name, table.frame.columns, hint)
     frame = table.frame
-    free = [known for known, name in columns.items() if known in frame.columns and known != name]
-    frame = frame.drop(columns=[known for known in free if known not in columns.values()])
+    frame = frame.drop(columns=[*(columns.keys() - columns.values())], errors="ignore")
     return replace(table, frame=frame.rename(columns={old: new for new, old in columns.items()}))
 
 
@@ -366,7 +367,8 @@ def kind_of(table: Table, form: Stated) -> tuple[str, sides.TwoSides | None]:
         return BEST_WORST, None
     place = header.column(*sets.PLACES)
     chosen = header.column(sets.CHOSEN, *sets.CHOICE_WORDS)
-    met = header.sides() and (header.column(*sides.OUTCOMES) or header.scores(header.sides()[0]))
+    sided = header.sides()
+    met = sided and (header.column(*sides.OUTCOMES) or header.scores(sided[0]))
     if header.numbered(*sets.RANKS) and not met:
         return RANKINGS, None
     if place and header.column(sets.RANKING, *sets.SETS):
@@ -376,16 +378,15 @@ def kind_of(table: Table, form: Stated) -> tuple[str, sides.TwoSides | None]:
                 f"it is, --rankings FILE by {place!r} or --choices FILE by {chosen!r} (kind=)."
             )
         return RANKINGS, None
-    if header.sides() or (
+    if sided or (
         header.other_sides()
         and (header.column(*sides.OUTCOMES) or not header.numbered(*sets.OPTIONS))
     ):
         try:
             two = sides.settle(table, form, None)
         except ValueError:
-            shown = header.numbered(*sets.OPTIONS)
             plain = chosen is None or not header.column(sets.CHOICE_SET, *sets.SETS)
-            if header.sides() and (plain or header.sides() == [tuple(shown)]):
+            if sided and (plain or sided == [tuple(header.numbered(*sets.OPTIONS))]):
                 raise
             two = None
         if two is not None:
@@ -425,7 +426,7 @@ def _refuse_described(two: sides.TwoSides, header: Header, chosen: str | None, n
         )
 
 
-def _plain_sides(header: Header) -> tuple[str, str] | None:
+def _plain_sides(header: Header) -> Pair | None:
     """The columns of winners and of losers."""
     for pair in _WINNER_AND_LOSER:
         winner, loser = map(header.column, pair)
@@ -553,15 +554,12 @@ def _joined(table: Table) -> tuple[Table, str]:
     """Ids that look alike as one, the spelling that is there most often, and a note of which."""
     columns = [name for name in (WINNER, LOSER, "item_id") if name in table.frame.columns]
     texts = {name: ids_of(table.frame[name]) for name in columns}
-    alike: dict[str, dict[str, int]] = {}
-    for column in texts.values():
-        for text in column:
-            spelt = alike.setdefault(spelling(text), {})
-            spelt[text] = spelt.get(text, 0) + 1
-    most = {key: max(spelt, key=lambda text: spelt[text]) for key, spelt in alike.items()}
+    often = Counter(text for column in texts.values() for text in column)
+    alike = grouped(often, spelling)
+    most = {key: max(spelt, key=lambda text: often[text]) for key, spelt in alike.items()}
     joined = {name: [most[spelling(text)] for text in column] for name, column in texts.items()}
     several = [
-        f"{and_so(f'{text} ({number:,})' for text, number in spelt.items())} as {most[key]}"
+        f"{and_so(f'{text} ({often[text]:,})' for text in spelt)} as {most[key]}"
         for key, spelt in alike.items()
         if len(spelt) > 1
     ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from sparse_prefgp.io.verdicts import CONTENTS, MARKS, STEMS
-from sparse_prefgp.support.words import squeezed
+from sparse_prefgp.io.verdicts import CONTENTS, MARKS, STEMS, Pair
+from sparse_prefgp.support.words import grouped, squeezed
 
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 # Football-data's goals at full time, which no rule finds.
@@ -26,9 +26,7 @@ class Header:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = [str(name) for name in names]
-        self._by_key: dict[str, list[str]] = {}
-        for name in self.names:
-            self._by_key.setdefault(squeezed(name), []).append(name)
+        self._by_key = grouped(self.names, squeezed)
 
     def __contains__(self, name: str) -> bool:
         return squeezed(name) in self._by_key
@@ -56,9 +54,7 @@ class Header:
         there = (self.column(name) for name in names)
         return [*dict.fromkeys(name for name in there if name is not None)]
 
-    def pairs(
-        self, stems: Sequence[str], marks: Sequence[tuple[str, str]]
-    ) -> list[tuple[str, str]]:
+    def pairs(self, stems: Sequence[str], marks: Sequence[Pair]) -> list[Pair]:
         """The two columns of both sides that are called by one of these stems, before or behind a
         mark of the side."""
         keys = [
@@ -72,7 +68,7 @@ class Header:
             *dict.fromkeys((str(self.column(one)), str(self.column(other))) for one, other in keys)
         ]
 
-    def sides(self) -> list[tuple[str, str]]:
+    def sides(self) -> list[Pair]:
         """What may be both sides of duels: of items if there are any, else of what they said."""
         marks = [marks for marks in MARKS if marks != ("1", "2")]
         stemmed = self.pairs(STEMS, MARKS)
@@ -80,17 +76,17 @@ class Header:
         pairs = [*stemmed, *self.pairs([""], bare)]
         return [pair for pair in pairs if not self._of_several(pair)] or self.pairs(CONTENTS, MARKS)
 
-    def _of_several(self, pair: tuple[str, str]) -> bool:
+    def _of_several(self, pair: Pair) -> bool:
         """Whether these are the first two of more options."""
         stem = squeezed(pair[0])[:-1]
         return any(stem + third in self for third in ("c", "3")) and bool(stem)
 
-    def other_sides(self) -> list[tuple[str, str]]:
+    def other_sides(self) -> list[Pair]:
         """Two columns of one stem, whatever it is, each with the mark of a side."""
         pairs = (pair for marks in MARKS for _, pair in _stemmed(self.names, marks))
         return [*dict.fromkeys(pair for pair in pairs if not self._of_several(pair))]
 
-    def marks_of(self, sides: tuple[str, str]) -> list[tuple[str, str]]:
+    def marks_of(self, sides: Pair) -> list[Pair]:
         """By what columns of both sides may be told apart, besides these."""
         own = [
             marks
@@ -102,19 +98,19 @@ class Header:
         doubled = [("ij", "ji")] if ("i", "j") in own else []
         return [names, *own, *doubled, *others]
 
-    def scores(self, sides: tuple[str, str]) -> list[tuple[str, str]]:
+    def scores(self, sides: Pair) -> list[Pair]:
         """What may be the scores of both sides."""
         return self.pairs([""], [_GOALS]) or self.besides(sides, _SCORES)
 
-    def besides(self, sides: tuple[str, str], stems: Sequence[str]) -> list[tuple[str, str]]:
+    def besides(self, sides: Pair, stems: Sequence[str]) -> list[Pair]:
         """What may be of both sides by one of these stems."""
         pairs = self.pairs(stems, self.marks_of(sides))
         return [pair for pair in pairs if not {*pair} & {*sides}]
 
-    def of_sides(self, sides: tuple[str, str]) -> dict[str, tuple[str, str]]:
+    def of_sides(self, sides: Pair) -> dict[str, Pair]:
         """The columns that belong to a side, by what they are of both: `length` of `length_a` and
         `length_b`."""
-        stems: dict[str, tuple[str, str]] = {}
+        stems: dict[str, Pair] = {}
         for marks in self.marks_of(sides):
             for stem, pair in _stemmed([x for x in self.names if x not in sides], marks):
                 stems.setdefault(stem, pair)
@@ -181,7 +177,7 @@ class Header:
         return alternatives
 
 
-def _stemmed(names: Sequence[str], marks: tuple[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _stemmed(names: Sequence[str], marks: Pair) -> Iterator[tuple[str, Pair]]:
     """Stems that stand with the marks of both sides, and the columns of each."""
     ends = {_split(name, marks[1]): name for name in names}
     for name in names:

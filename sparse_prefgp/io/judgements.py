@@ -48,10 +48,11 @@ from sparse_prefgp.io.values import (
     refuse_itself,
     weights_of,
 )
+from sparse_prefgp.io.verdicts import Pair
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import Mistakes, check_choice, check_shape
-from sparse_prefgp.support.words import agreeing, and_so, counted, listing, spelling
+from sparse_prefgp.support.words import agreeing, and_so, counted, grouped, listing, spelling
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
 FIRST, SECOND = "first", "second"
@@ -127,14 +128,14 @@ def names_of_columns(labels: Sequence[str] | Mapping[str, str]) -> dict[str, str
     return {name: name for name in column_names(labels, "labels")}
 
 
-def load_pairs(source: Source, own: tuple[str, ...] = ()) -> tuple[Table, tuple[str, str]]:
+def load_pairs(source: Source, own: tuple[str, ...] = ()) -> tuple[Table, Pair]:
     """A table of pairs, and the columns of both ids: `first` and `second`, or those of duels.
 
     :param own: the columns of both sides that a model has learned from, which do too.
     :raises ValueError: what `load` raises; no such columns.
     """
 
-    def sides(header: list[str]) -> tuple[str, str]:
+    def sides(header: list[str]) -> Pair:
         if own and {*own} <= {*header}:
             return own[0], own[1]
         duels = FIRST not in header and SECOND not in header and {WINNER, LOSER} & set(header)
@@ -295,9 +296,7 @@ def _warn_of_labels(labels: Codes, counts: IntArray, what: str) -> None:
     warn_of_spellings(labels.names, f"{what} (column {labels.column!r})", how_often)
 
 
-def covariates_in(
-    table: Table, names: Sequence[str], sides: tuple[str, str] = (WINNER, LOSER)
-) -> FloatArray:
+def covariates_in(table: Table, names: Sequence[str], sides: Pair = (WINNER, LOSER)) -> FloatArray:
     """Covariates of each row, first side less second, (rows, C).
 
     :param names: each is a column with the difference, or with `winner_` and `loser_` before it a
@@ -312,7 +311,7 @@ def covariate_columns(
     columns: Collection[str],
     names: Sequence[str],
     source: str,
-    sides: tuple[str, str] = (WINNER, LOSER),
+    sides: Pair = (WINNER, LOSER),
 ) -> tuple[tuple[str, ...], ...]:
     """The column of each covariate, or the two columns of both sides.
 
@@ -328,7 +327,7 @@ def _of_each(
     columns: Collection[str],
     names: Sequence[str],
     source: str,
-    sides: tuple[str, str] = (WINNER, LOSER),
+    sides: Pair = (WINNER, LOSER),
 ) -> tuple[tuple[str, ...], ...]:
     found: list[tuple[str, ...]] = []
     for name in names:
@@ -362,13 +361,13 @@ def differences_of(
 
 
 def names_covariates(
-    columns: Collection[str], names: Sequence[str], sides: tuple[str, str] = (WINNER, LOSER)
+    columns: Collection[str], names: Sequence[str], sides: Pair = (WINNER, LOSER)
 ) -> bool:
     """Whether any of these covariates is among the columns of a table."""
     return any(name in columns for name in columns_of_sides(names, sides) - {*sides})
 
 
-def columns_of_sides(names: Iterable[str], sides: tuple[str, str] = (WINNER, LOSER)) -> set[str]:
+def columns_of_sides(names: Iterable[str], sides: Pair = (WINNER, LOSER)) -> set[str]:
     """The columns that may say what covariates or a context are: of the duel, or of each side."""
     return {name for each in names for name in (each, *(f"{side}_{each}" for side in sides))}
 
@@ -384,9 +383,7 @@ def warn_of_spellings(
     """
     if all(isinstance(name, int) for name in names):
         return
-    alike: dict[str, list[Hashable]] = {}
-    for name in names:
-        alike.setdefault(spelling(str(name)), []).append(name)
+    alike = grouped(names, lambda name: spelling(str(name)))
     several = [found for found in alike.values() if len(found) > 1]
     if not several:
         return
@@ -598,7 +595,7 @@ def refuse_columns_of_items(names: Sequence[str], columns: Collection[str]) -> N
 
 def context_columns(
     columns: Collection[str], names: Sequence[str], source: str
-) -> tuple[tuple[str, str], ...]:
+) -> tuple[Pair, ...]:
     """The columns of winner and loser for each name: twice the same where it is of the duel.
 
     :param columns: that there are.

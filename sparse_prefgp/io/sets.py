@@ -20,12 +20,12 @@ from sparse_prefgp.io.answers import Sets, begin
 from sparse_prefgp.io.files import ITEM_ID, Table, are_flags, id_text, ids_of, refuse_control
 from sparse_prefgp.io.header import QUESTIONS, Header, labelled
 from sparse_prefgp.io.ids import WHOLE_NUMBER, Ids, is_zero
-from sparse_prefgp.io.verdicts import Texts
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray, Texts, first_true
 from sparse_prefgp.support.words import (
     agreeing,
     and_so,
     counted,
+    grouped,
     listing,
     shortened,
     spelt_like,
@@ -191,11 +191,9 @@ class Long:
         if self.kind == "rankings" and alone.any() and not alone.all():
             self.left_out["of one item or none, which say nothing"] = int(alone.sum())
             there = there & ~alone[:, None]
-        bare = np.flatnonzero(~there.any(1))
-        if bare.size and not self.left_out:
+        for i in () if self.left_out else first_true(~there.any(1)):
             raise ValueError(
-                f"{begin(self.table.row(int(bare[0])))} has no item; give at least two, or remove "
-                "it."
+                f"{begin(self.table.row(i))} has no item; give at least two, or remove it."
             )
         row, at = np.nonzero(there)
         frame = self.frame.drop(columns=[*dict.fromkeys(drop)]).iloc[row].reset_index(drop=True)
@@ -230,8 +228,7 @@ class Long:
         for mark, name, at in zip(self.marks, named, places, strict=False):
             self.columns[mark] = name
             said[mark] = (at[:, None] == np.arange(len(options))).astype(np.int64)
-        if len(places) == 2 and (both := np.flatnonzero(places[0] == places[1])).size:
-            i = int(both[0])
+        for i in first_true(places[0] == places[1]) if len(places) == 2 else ():
             raise ValueError(
                 f"{begin(self.table.row(i))} has the item {shown[i, places[0][i]]!r} as the best "
                 "and as the worst; correct one of them."
@@ -312,11 +309,11 @@ class Long:
             raise self._not_among(name, columns[names.index(name)][i], i, shown[i], optional)
         if how == "name" and not stated and not bad["position"]:
             for name, texts, places in zip(names, columns, readings, strict=True):
-                for i in np.flatnonzero(places["position"] != places["name"])[:1]:
+                for i in first_true(places["position"] != places["name"]):
                     other = shown[i, places["position"][i]]
                     raise ValueError(
                         f"The column {name!r} has only numbers of options, such as {texts[i]} in "
-                        f"{self.table.row(int(i))}, which may be the item {texts[i]!r} or the "
+                        f"{self.table.row(i)}, which may be the item {texts[i]!r} or the "
                         f"option at that position, {other!r}; say which (--chosen-by name or "
                         "position, chosen_by=)."
                     )
@@ -566,9 +563,9 @@ class Long:
         matrix = self.form.options and ({*options} & {*places} or not self.holds_places(options))
         if places and not matrix:
             self._refuse_matrix(places)
-            missing = [i for i in range(1, len(places) + 1) if not _has_number(places, i)]
-            if missing:
-                self.table.require(f"{RANK}_{missing[0]}")
+            numbers = {int(re.sub(r"\D", "", name) or 0) for name in places}
+            for missing in sorted({*range(1, len(places) + 1)} - numbers):
+                self.table.require(f"{RANK}_{missing}")
             return self._wide_ranking(places, options), "a row for each ranking"
         if options and self.holds_places(options):
             return self._matrix_of_places(options), "a column for each item, with its place"
@@ -630,12 +627,9 @@ class Long:
 
     def grid(self) -> list[str]:
         """The columns of a question whose name ends in an item in brackets, if they hold places."""
-        asked: dict[str, list[str]] = {}
-        for name in self.header.names:
-            match = re.fullmatch(r"(.*)\[(.+)\]", name)
-            if match:
-                asked.setdefault(match[1], []).append(name)
-        grids = [names for names in asked.values() if len(names) > 1 and self.holds_places(names)]
+        asked = [name for name in self.header.names if re.fullmatch(r".*\[.+\]", name)]
+        families = grouped(asked, lambda name: name.rpartition("[")[0]).values()
+        grids = [names for names in families if len(names) > 1 and self.holds_places(names)]
         return grids[0] if len(grids) == 1 else []
 
     def holds_places(self, options: Sequence[str]) -> bool:
@@ -811,7 +805,3 @@ def _ordered(cell: str, separator: str) -> list[tuple[str, int]]:
         for item in tier
         if item.strip()
     ]
-
-
-def _has_number(names: Sequence[str], number: int) -> bool:
-    return any(int(re.sub(r"\D", "", name) or 0) == number for name in names)

@@ -15,8 +15,8 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.io.files import Table, are_flags, id_text, ids_of, refuse_control
 from sparse_prefgp.io.header import EQUAL, WINS, Header
 from sparse_prefgp.io.values import finite_of
-from sparse_prefgp.io.verdicts import Texts, Verdicts
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.io.verdicts import Pair, Verdicts
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray, Texts, first_true
 from sparse_prefgp.support.checks import Mistakes, check_choice
 from sparse_prefgp.support.words import and_so, counted, listing
 
@@ -57,12 +57,12 @@ class Meetings(NamedTuple):
 class TwoSides:
     """What the columns of a table of two sides say, settled on its first rows."""
 
-    sides: tuple[str, str]
+    sides: Pair
     verdicts: Verdicts | None = None
     """Of the column that says who won."""
-    scores: tuple[str, str] | None = None
+    scores: Pair | None = None
     """The score of each side."""
-    wins: tuple[str, str] | None = None
+    wins: Pair | None = None
     """How often each side won."""
     equal: str | None = None
     """How often neither did, next to `wins`."""
@@ -70,7 +70,7 @@ class TwoSides:
     """Whether neither won, next to `verdicts`, whose value does not count then."""
     covariates: tuple[str, ...] = ()
     """Columns of a row, each of its first side less its second."""
-    of_sides: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    of_sides: Mapping[str, Pair] = field(default_factory=dict)
     """What belongs to a side, by what it is of both."""
     lower_wins: bool = False
     margins: tuple[float, ...] = ()
@@ -143,8 +143,7 @@ class TwoSides:
                 refuse_control(texts.tolist(), name, where)
                 refuse_cells(texts == "", frame[name], name, where, "give every row both sides")
         same = (first == second) & (first != "")
-        if same.any() and not self.drop_self:
-            i = int(np.flatnonzero(same)[0])
+        for i in first_true(same & (not self.drop_self)):
             mistakes.add(
                 f"In {where(i)} both sides are {first[i]!r}; correct it, or leave such rows out "
                 "(--drop-self, drop_self=True)."
@@ -426,23 +425,20 @@ def _settled_of_others(
         if two is None:
             continue
         by_name = two.verdicts is not None and two.verdicts.by_name
-        if by_name or two.wins is not None or not all(map(_only_numbers, items)):
+        bare = (text.replace(".", "", 1).lstrip("-") for texts in items for text in texts)
+        if by_name or two.wins is not None or not all(map(str.isdigit, bare)):
             found.append(two)
     _one_pair("sides", (), [two.sides for two in found], header, table.name)
     return found[0] if found else None
 
 
-def _only_numbers(texts: set[str]) -> bool:
-    return all(text.replace(".", "", 1).lstrip("-").isdigit() for text in texts)
-
-
 def _one_pair(
     what: str,
     given: Sequence[str],
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[Pair],
     header: Header,
     name: str,
-) -> tuple[str, str] | None:
+) -> Pair | None:
     if given:
         if len(given) != 2:
             raise ValueError(f"The {what} are {listing(given)}; name two columns (--{what} A,B).")
@@ -461,9 +457,7 @@ def _one_pair(
     return pairs[0] if pairs else None
 
 
-def _no_verdict(
-    table: Table, ids: tuple[Texts, Texts], sides: tuple[str, str], form: Stated
-) -> str:
+def _no_verdict(table: Table, ids: tuple[Texts, Texts], sides: Pair, form: Stated) -> str:
     """That a table has two sides and nothing that says who won, and which columns would do."""
     would_do = []
     for column in table.frame.columns:

@@ -136,7 +136,8 @@ def _named(embedding: Any, like: Any) -> dict[str, Any]:
                 "a=FILE.npy --embedding b=OTHER.npy (embedding={'a': …, 'b': …})."
             )
         found[name] = source
-    known = _known_vectors(like)
+    transform = like if like is None or isinstance(like, FeatureTransform) else like.duels.transform
+    known = () if transform is None else transform.vectors
     if len(known) == len(found) == 1:
         return dict(zip(known, found.values(), strict=True))
     for name in found if like is not None else ():
@@ -157,14 +158,6 @@ def _each(embedding: Any) -> list[tuple[str, Any]]:
         return [(str(name), source) for name, source in embedding.items()]
     several = isinstance(embedding, list | tuple) and all(map(_is_path, embedding))
     return [*map(_own_name, embedding if several else [embedding])]
-
-
-def _known_vectors(like: Any) -> tuple[str, ...]:
-    """The columns of vectors of a model, or of a transform."""
-    if like is None:
-        return ()
-    transform = like if isinstance(like, FeatureTransform) else like.duels.transform
-    return () if transform is None else tuple(transform.vectors)
 
 
 def _is_path(source: Any) -> bool:

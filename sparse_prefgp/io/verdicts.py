@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.data.flags import Where
+from sparse_prefgp.support.arrays import BoolArray, IntArray, Texts, first_true
 from sparse_prefgp.support.checks import Mistakes
 from sparse_prefgp.support.words import shortened, some_of, spelling, squeezed
 
-Texts = npt.NDArray[np.object_]
+# Names of two columns, that of the first side and that of the second.
+Pair = tuple[str, str]
 # What two sides are told apart by, in the names of columns and in verdicts.
 MARKS = (
     ("home", "away"),
@@ -172,9 +173,9 @@ class Verdicts:
         column: str,
         texts: Texts,
         sides: tuple[Texts, Texts],
-        names: tuple[str, str],
+        names: Pair,
         given: Mapping[str, str],
-        where: Callable[[int], str],
+        where: Where,
         chosen_by: str | None = None,
     ) -> Verdicts:
         """The one way in which all values make sense.
@@ -200,9 +201,7 @@ class Verdicts:
         ties = [cls(column, {**_TIES, **stated})] if own.any() and known.all() else []
         for reading in [*readings, *ties] if chosen_by is None else []:
             meant, means = reading._ways(texts, sides)
-            at = np.flatnonzero(own & meant & unstated & (means != way))
-            if at.size:
-                i = int(at[0])
+            for i in first_true(own & meant & unstated & (means != way)):
                 raise ValueError(
                     f"The value {texts[i]!r} of {column!r} in {where(i)} may be the item of that "
                     f"name or mean {reading._word(texts[i]).means}; say whether values are names "
@@ -253,7 +252,7 @@ class Verdicts:
         return self.words.get(verdict_key(value), LEFT_OUT)
 
     def of(
-        self, texts: Texts, sides: tuple[Texts, Texts], where: Callable[[int], str]
+        self, texts: Texts, sides: tuple[Texts, Texts], where: Where
     ) -> tuple[IntArray, BoolArray, BoolArray, dict[str, tuple[str, int]]]:
         """By how many levels the first side of each row is better, (t,); which rows say that both
         are bad, and which say nothing; and what each value means, with how often.
@@ -268,8 +267,8 @@ class Verdicts:
         skipped = np.array([word.left_out for word in words])[codes] & (way == 0)
         mistakes = Mistakes()
         for code in np.unique(codes[~known])[:6]:
-            i = int(np.flatnonzero((codes == code) & ~known)[0])
-            mistakes.add(self._unknown(texts[i], (sides[0][i], sides[1][i]), where(i)))
+            for i in first_true((codes == code) & ~known):
+                mistakes.add(self._unknown(texts[i], (sides[0][i], sides[1][i]), where(i)))
         mistakes.stop()
         told: dict[str, tuple[str, int]] = {}
         named = 0
@@ -282,7 +281,7 @@ class Verdicts:
             told = {"the name of a side": ("that side", named), **told}
         return way * np.where(way == 0, 1, strength), bad, skipped, told
 
-    def _unknown(self, text: str, sides: tuple[str, str], where: str) -> str:
+    def _unknown(self, text: str, sides: Pair, where: str) -> str:
         if not text:
             return (
                 f"The column {self.column!r} is empty in {where}; say which side won, or leave "
@@ -305,7 +304,7 @@ def _coded(texts: Texts) -> tuple[IntArray, list[str]]:
     return np.asarray(codes, np.int64), [str(value) for value in values]
 
 
-def _readings(values: Sequence[str], names: tuple[str, str]) -> list[dict[str, Verdict]]:
+def _readings(values: Sequence[str], names: Pair) -> list[dict[str, Verdict]]:
     """All that these values may mean, each once: by key."""
     keys = [verdict_key(value) for value in values]
     open_keys = [key for key in keys if key not in _TIES]
@@ -325,7 +324,7 @@ def _readings(values: Sequence[str], names: tuple[str, str]) -> list[dict[str, V
     return readings
 
 
-def _own(names: tuple[str, str]) -> dict[str, Verdict]:
+def _own(names: Pair) -> dict[str, Verdict]:
     """What the names of the columns call the sides."""
     own = {verdict_key(name): verdict for name, verdict in zip(names, (FIRST, SECOND), strict=True)}
     for marks in MARKS:
@@ -339,7 +338,7 @@ def _own(names: tuple[str, str]) -> dict[str, Verdict]:
     return own
 
 
-def _systems(values: Sequence[str], names: tuple[str, str]) -> Iterator[dict[str, Verdict]]:
+def _systems(values: Sequence[str], names: Pair) -> Iterator[dict[str, Verdict]]:
     own = _own(names)
     yield own
     yield from _SYSTEMS

@@ -14,7 +14,8 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, Roles
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.io.verdicts import Pair
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 SIDES = (WINNER, LOSER)
 FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
@@ -109,16 +110,6 @@ class Chunk(NamedTuple):
         rows = self.events.pairs[:, which]
         return rows if self.features is None else self.features[rows]
 
-    @property
-    def counts(self) -> npt.NDArray[Any]:
-        """(c,) how often each event was seen."""
-        return self.events.counts
-
-    @property
-    def ties(self) -> BoolArray | None:
-        """(c,) which events are ties; None without any."""
-        return self.events.ties
-
     def take(self, which: Any, start: int) -> Chunk:
         """Some of its events, by a slice or by their numbers."""
         events, features = self.events.take(which), self.features
@@ -141,7 +132,7 @@ class Source:
     """The column of each covariate, or the two columns of both sides."""
     context: tuple[str, ...] = ()
     """Names of the context."""
-    context_pairs: tuple[tuple[str, str], ...] = ()
+    context_pairs: tuple[Pair, ...] = ()
     """The columns of winner and loser for each of them, as of `context_columns`."""
 
     @property

@@ -240,7 +240,10 @@ class StreamedDuels:
                 continue
             whole, done = joined(held), 0
             for end in self._ends_in(whole, start, size, chunk is None):
-                yield self._labelled(whole.take(slice(done, end), start + done))
+                part = whole.take(slice(done, end), start + done)
+                if self.blocks is not None:
+                    part = part._replace(blocks=self.blocks[start + done : start + end])
+                yield part
                 done = end
             rest = whole.take(slice(done, None), 0)
             held = [rest] if len(rest.events) else []
@@ -269,11 +272,6 @@ class StreamedDuels:
                 return  # more may fit
             yield int(ends[unit - 1])
             done = int(up_to[unit - 1])
-
-    def _labelled(self, chunk: Chunk) -> Chunk:
-        if self.blocks is None:
-            return chunk
-        return chunk._replace(blocks=self.blocks[chunk.start : chunk.start + len(chunk.events)])
 
     def _read(self) -> Iterator[Chunk]:
         """As they are read, from the block of the checksums that the first row lies in."""

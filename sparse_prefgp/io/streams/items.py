@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
@@ -24,7 +23,7 @@ from sparse_prefgp.io.judgements import named_items
 from sparse_prefgp.io.streams.blocks import Coded, plain_cell
 from sparse_prefgp.io.values import unknown_item
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray, Texts, first_true
 
 # No more digits than surely fit.
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
@@ -146,7 +145,7 @@ class ItemTable(Items):
         :raises ValueError: an id that is unknown or missing, with its row.
         """
         rows = self.rows_of(values, context)
-        for i in np.flatnonzero(rows < 0)[:1].tolist():
+        for i in first_true(rows < 0):
             text = id_text(plain_cell(values[i]))
             meant = "" if self.ids is None else self._by_rule.meant(text)
             raise unknown_item(column, text, where(i), "the items", "duel", meant)
@@ -218,7 +217,7 @@ class Met:
     values: tuple[Mapping[str, Any], ...]
     """The values of each column, by their texts."""
 
-    def contexts(self) -> npt.NDArray[np.object_]:
+    def contexts(self) -> Texts:
         """(k, number of columns), as texts."""
         columns = [np.array([*values], dtype=object) for values in self.values]
         return np.stack([one[code] for one, code in zip(columns, self.codes.T, strict=True)], 1)

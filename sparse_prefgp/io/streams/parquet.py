@@ -35,6 +35,7 @@ from sparse_prefgp.io.streams.blocks import (
     named_columns,
     remedy,
 )
+from sparse_prefgp.io.verdicts import Pair
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import listing
@@ -63,7 +64,7 @@ class ParquetRows(Source):
     roles: Roles = NO_ROLES
     covariate_columns: tuple[tuple[str, ...], ...] = ()
     context: tuple[str, ...] = ()
-    context_pairs: tuple[tuple[str, str], ...] = ()
+    context_pairs: tuple[Pair, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
     two: TwoSides | None = None
     """How rows of two sides become duels."""
@@ -153,7 +154,9 @@ class ParquetRows(Source):
         return replace(self, sizes=self._sizes())
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        names = [*self._side_columns(0), *self._side_columns(1), self.roles.count_column, *FLAGS]
+        names = [*SIDES, self.roles.count_column, *FLAGS]
+        if self.inline is not None:
+            names += [f"{side}_{name}" for side in SIDES for name in self.inline]
         names += [column for column, _ in named_columns(self.roles)]
         several = (*self.covariate_columns, *self.context_pairs)
         names += [column for each in several for column in each]
@@ -192,11 +195,6 @@ class ParquetRows(Source):
             position += batch.num_rows
             frame = made.frame if TIE in made.frame else made.frame.assign(**{TIE: 0})
             yield {name: frame[column].to_numpy() for name, column in wanted.items()}
-
-    def _side_columns(self, side: int) -> list[str]:
-        if self.inline is None:
-            return [SIDES[side]]
-        return [f"{SIDES[side]}_{name}" for name in self.inline]
 
     def where(self, row: int) -> str:
         names, edges = [Path(path).name for path in self.paths], self.edges

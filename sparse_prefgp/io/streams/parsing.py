@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +19,6 @@ from sparse_prefgp.io.judgements import Roles, measures_of, outcome_of
 from sparse_prefgp.io.streams.blocks import FLAGS, SIDES, Chunk, Coded, Rows, Source
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.values import finite_of, missing_label, refuse_itself
-from sparse_prefgp.support.arrays import FloatArray
 
 
 def parsed(
@@ -28,7 +27,7 @@ def parsed(
     transform: FeatureTransform | None,
     rows: Rows,
     position: int,
-    labels: Mapping[str, Labels],
+    labels: Mapping[str, dict[str, int]],
 ) -> tuple[Chunk, int]:
     """Rows as arrays, checked, and a checksum of them; `position` is that of the first.
 
@@ -42,10 +41,23 @@ def parsed(
     def where(i: int) -> str:
         return source.where(position + i)
 
+    def codes(column: str, what: str) -> Codes:
+        coded, numbers = Coded.of(rows[column]), labels[column]
+        missing = coded.missing()
+        if missing is not None:
+            raise missing_label(column, where(missing), what)
+        first = np.sort(np.unique(coded.places, return_index=True)[1])
+        new = [coded.texts[place] for place in coded.places[first]]
+        refuse_control(new, column, lambda i: where(int(first[i])))
+        for text in new:
+            numbers.setdefault(text, len(numbers))
+        return Codes(coded.numbered(numbers), tuple(numbers), column)
+
     sides: list[npt.NDArray[Any]] = []
     for k, name in enumerate(SIDES):
         if items is None:
-            sides.append(_feature_rows(source, name, rows, where))
+            names = [f"{name}_{x}" for x in source.inline or ()]
+            sides.append(np.column_stack([finite_of(_array(rows[x]), x, where) for x in names]))
             continue
         context = [rows[pair[k]] for pair in source.context_pairs]
         sides.append(items.known_rows(rows[name], context, name, where))
@@ -57,13 +69,12 @@ def parsed(
     e, roles, covariates = len(same), source.roles, source.covariate_columns
     read = {roles.count_column, roles.weight, roles.grade, *FLAGS, *chain(*covariates)}
     columns = {name: _array(values) for name, values in rows.items() if name in read}
-    codes = {column: known.of(rows[column], where) for column, known in labels.items()}
     said: dict[str, Any] = {
         **outcome_of(columns, roles, where, e),
         **measures_of(columns, roles, where, e, covariates),
-        **{role: codes[column] for role, column in roles.codes.items()},
+        **{role: codes(column, ROLES[role].words[0]) for role, column in roles.codes.items()},
         "covariate_names": roles.covariates,
-        "labels": {name: codes[column] for name, column in roles.labels.items()},
+        "labels": {name: codes(column, "label") for name, column in roles.labels.items()},
     }
     if items is not None:
         events = Answers.between(*sides, **said)
@@ -87,57 +98,14 @@ def _checksum(arrays: Sequence[npt.NDArray[Any]], events: Answers) -> int:
 
 def labels_by_column(
     roles: Roles, known: Mapping[str, Sequence[str]] = MappingProxyType({})
-) -> dict[str, Labels]:
-    """Of all columns of labels that roles name.
+) -> dict[str, dict[str, int]]:
+    """Who judged, whose preference it is and other labels, by the columns that say so, numbered in
+    the order of their first appearance over all rows of a stream.
 
     :param known: labels that were met already, as texts.
     """
-    columns = {column: "label" for column in roles.labels.values()}
-    columns |= {column: ROLES[role].words[0] for role, column in roles.codes.items()}
-    return {column: Labels(column, what, known.get(column, ())) for column, what in columns.items()}
-
-
-class Labels:
-    """Who judged, whose preference it is, or other labels, numbered in the order of their first
-    appearance over all rows of a stream.
-
-    :param column: that says so.
-    :param what: a label is, for messages.
-    :param names: of those who are known already, as texts.
-    """
-
-    def __init__(self, column: str | None, what: str, names: Sequence[str] = ()) -> None:
-        self.column, self._what = column, what
-        self._numbers = {name: i for i, name in enumerate(names)}
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All so far."""
-        return tuple(self._numbers)
-
-    def of(self, values: Any, where: Callable[[int], str]) -> Codes:
-        """The label of each of some rows.
-
-        :raises ValueError: a label that is missing, with its row.
-        """
-        coded = Coded.of(values)
-        places, texts, missing = coded.places, coded.texts, coded.missing()
-        if missing is not None:
-            raise missing_label(str(self.column), where(missing), self._what)
-        first = np.sort(np.unique(places, return_index=True)[1])
-        new = [texts[place] for place in places[first]]
-        refuse_control(new, str(self.column), lambda i: where(int(first[i])))
-        for text in new:
-            self._numbers.setdefault(text, len(self._numbers))
-        return Codes(coded.numbered(self._numbers), self.texts, self.column)
-
-
-def _feature_rows(
-    source: Source, side: str, rows: Mapping[str, Any], where: Callable[[int], str]
-) -> FloatArray:
-    assert source.inline is not None
-    names = [f"{side}_{name}" for name in source.inline]
-    return np.column_stack([finite_of(_array(rows[name]), name, where) for name in names])
+    columns = *roles.labels.values(), *roles.codes.values()
+    return {name: {x: i for i, x in enumerate(known.get(name, ()))} for name in columns}
 
 
 def _array(values: Any) -> npt.NDArray[Any]:

@@ -18,7 +18,7 @@ from sparse_prefgp.io.judgements import warn_of_spellings
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, regular
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.parsing import labels_by_column, parsed
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray, first_true
 
 Report = Callable[[int, int], None]
 
@@ -115,7 +115,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     def names_of(codes: Codes | None) -> tuple[Hashable, ...] | None:
         """All labels of a column: as they were read, or as they are in memory."""
         read = None if codes is None else labels.get(str(codes.column))
-        return plain_ids(read.texts) if read is not None else codes and codes.names
+        return plain_ids([*read]) if read is not None else codes and codes.names
 
     scan = Scan(
         rows,
@@ -259,8 +259,8 @@ def standardised(source: Source, scan: Scan) -> FeatureTransform:
     assert scan.mean is not None and scan.sd is not None and source.inline is not None
     assert low is not None and high is not None
     constant = high - low <= 1e-14 * np.maximum(-low, high)
-    if constant.any():
-        name = source.inline[int(np.flatnonzero(constant)[0])]
+    for i in first_true(constant):
+        name = source.inline[i]
         raise ValueError(
             f"The feature {name!r} of {source.name} is constant, so that it tells nothing apart; "
             f"leave it out (ignore=[{name!r}], --ignore {name})."

@@ -47,7 +47,7 @@ def write(frame: pd.DataFrame, path: Path, rows: int = 13) -> Path:
 
 def all_rows(stream: spg.StreamedDuels, size: int) -> list[np.ndarray]:
     chunks = list(stream.chunks(size))
-    lengths = [len(c.counts) for c in chunks]
+    lengths = [len(c.events.counts) for c in chunks]
     assert all(length == size for length in lengths[:-1]) and 0 < lengths[-1] <= size
     assert [c.start for c in chunks] == list(np.cumsum([0, *lengths[:-1]]))
     return [np.concatenate([c.side(which) for c in chunks]) for which in (0, 1)]
@@ -169,7 +169,7 @@ def test_counts_are_read(frame, items, tmp_path) -> None:
     stream = spg.stream_duels(write(frame.assign(count=counts), tmp_path / "a.parquet"), items)
     assert stream.num_duels == counts.sum() and stream.num_rows == T
     (chunk,) = stream.chunks(T)
-    np.testing.assert_array_equal(chunk.counts, counts)
+    np.testing.assert_array_equal(chunk.events.counts, counts)
 
 
 def test_a_part_knows_its_own_totals(frame, inline, items, tmp_path) -> None:
@@ -349,7 +349,7 @@ def test_duels_in_memory_are_streamed_with_their_items_and_counts(frame, items) 
     winners, losers = all_rows(stream, 7)
     np.testing.assert_array_equal(winners, duels.winners)
     np.testing.assert_array_equal(losers, duels.losers)
-    counts = np.concatenate([chunk.counts for chunk in stream.chunks(7)])
+    counts = np.concatenate([chunk.events.counts for chunk in stream.chunks(7)])
     np.testing.assert_array_equal(counts, duels.counts)
 
 
