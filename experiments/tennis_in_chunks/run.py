@@ -68,7 +68,7 @@ def fitted(data: Path, which: str, inducing: int, steps: int, polish: int) -> di
     log_p = [model.predict(chunk.events, features).log_first for chunk in holdout.test.chunks(PART)]
     nats = -np.repeat(
         np.concatenate(log_p),
-        np.concatenate([chunk.counts for chunk in holdout.test.chunks(PART)]).astype(int),
+        np.concatenate([chunk.events.counts for chunk in holdout.test.chunks(PART)]).astype(int),
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {

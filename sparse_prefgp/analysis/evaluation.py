@@ -54,8 +54,9 @@ from sparse_prefgp.io.forms import Stated
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
-from sparse_prefgp.io.streams.contexts import InContexts, Met
+from sparse_prefgp.io.streams.contexts import InContexts
 from sparse_prefgp.io.streams.contexts import in_rows as rows_met
+from sparse_prefgp.io.streams.items import Met
 from sparse_prefgp.io.streams.parquet import Renamed
 from sparse_prefgp.models.outcomes import known_blocks, warn_without_blocks
 from sparse_prefgp.models.protocols import Predicts, holding_duels

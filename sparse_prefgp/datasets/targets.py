@@ -19,7 +19,7 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.frames import duels_frame, numbered
 from sparse_prefgp.datasets.sets import RegressionSet, no_guess_of_draws
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray, first_true
 from sparse_prefgp.support.words import shortened
 
 
@@ -210,10 +210,9 @@ def _source(
             f"The target has shape {target.shape} for {len(features)} rows of features; give one "
             "number for each row."
         )
-    bad = np.flatnonzero(~np.isfinite(target))
-    if bad.size:
+    for i in first_true(~np.isfinite(target)):
         raise ValueError(
-            f"The target in row {bad[0]} (counted from 0) is {target[bad[0]]}; leave out the row."
+            f"The target in row {i} (counted from 0) is {target[i]}; leave out the row."
         )
     return features, target, [np.arange(len(target))] if standard is None else standard
 

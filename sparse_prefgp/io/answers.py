@@ -26,7 +26,7 @@ from sparse_prefgp.io.files import ITEM_ID, Table, id_text, ids_of, plain_ids, r
 from sparse_prefgp.io.ids import is_zero
 from sparse_prefgp.io.values import flags_of
 from sparse_prefgp.io.vectors import with_vectors
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray, first_true
 from sparse_prefgp.support.checks import Mistakes
 from sparse_prefgp.support.words import CONTROL
 
@@ -73,9 +73,7 @@ class Sets:
         :raises ValueError: see above.
         """
         first = np.unique(self.code, return_index=True)[1]
-        later = np.setdiff1d(np.arange(len(self.code)), first)
-        if later.size:
-            i = int(later[0])
+        for i in np.setdiff1d(np.arange(len(self.code)), first)[:1].tolist():
             raise ValueError(
                 f"The {self.what} {str(self.ids[self.code[i]])!r} in {table.row(i)} was used "
                 f"before, in {table.row(int(first[self.code[i]]))}; give every {self.what} an id "
@@ -142,50 +140,40 @@ class Alternatives:
         twice = np.flatnonzero(key[order][1:] == key[order][:-1])
         if columns.table.name == table.name:  # made of the table itself
             twice = twice[:0]
-        for first, second in zip(order[twice], order[twice + 1], strict=True):
-            zero = is_zero(str(columns.ids[self.item[first]]))
-            nobody = ", or leave the cells empty if 0 is nobody" if zero else ""
+        for i in order[twice + 1]:
+            item = str(columns.ids[self.item[i]])
+            nobody = ", or leave the cells empty if 0 is nobody" if is_zero(item) else ""
             mistakes.add(
-                f"{begin(table.row(int(self.row[second])))} has the item "
-                f"{str(columns.ids[self.item[first]])!r} a second time in the {what} "
-                f"{str(ids[code[first]])!r}; keep one, and give every {what} an id of its own, "
+                f"{begin(table.row(int(self.row[i])))} has the item {item!r} a second time in the "
+                f"{what} {str(ids[code[i]])!r}; keep one, and give every {what} an id of its own, "
                 f"also across persons{nobody}."
             )
         size = np.bincount(code, minlength=len(ids))
         for few in np.flatnonzero(size < 2):
-            i = int(np.flatnonzero(self.sets.code == few)[0])
             number = "one item only" if size[few] else "no item"
-            mistakes.add(
-                f"The {what} {str(ids[few])!r} in {table.row(i)} has {number}; give at least two, "
-                "or remove it."
-            )
+            for i in first_true(self.sets.code == few):
+                mistakes.add(
+                    f"The {what} {str(ids[few])!r} in {table.row(i)} has {number}; give at least "
+                    "two, or remove it."
+                )
         for name, flags in marked.items():
             number_of = np.bincount(code[flags], minlength=len(ids))
             for bad in np.flatnonzero((number_of != 1) & (size > 1)):
                 rows = self.row[(code == bad) & (flags if number_of[bad] else True)]
-                mistakes.add(
-                    self._not_one(table, str(ids[bad]), np.sort(rows), name, number_of[bad])
-                )
+                first, second = (table.row(int(row)) for row in np.sort(rows)[:2])
+                label = f"The {what} {str(ids[bad])!r}"
+                if number_of[bad]:
+                    mistakes.add(
+                        f"{label} has two {name} options, in {first} and in {second}; mark one, "
+                        f"and give every {what} an id of its own, also across persons (--person "
+                        "COLUMN, person=, where numbers begin again for each)."
+                    )
+                else:
+                    mistakes.add(
+                        f"{label}, which begins in {first}, has no {name} option; mark one with 1, "
+                        f"or remove the {what}."
+                    )
         mistakes.stop()
-
-    def _not_one(self, table: Table, label: str, rows: IntArray, name: str, number: int) -> str:
-        what = self.sets.what
-        if number == 0:
-            return (
-                f"The {what} {label!r}, which begins in {table.row(int(rows[0]))}, has no {name} "
-                f"option; mark one with 1, or remove the {what}."
-            )
-        first, second = (table.row(int(row)) for row in rows[:2])
-        return (
-            f"The {what} {label!r} has two {name} options, in {first} and in {second}; mark one, "
-            f"and give every {what} an id of its own, also across persons (--person COLUMN, "
-            "person=, where numbers begin again for each)."
-        )
-
-
-def events_of_choices(answers: Alternatives) -> Answers:
-    """Of answers with the chosen one at level 0."""
-    return answers.events(np.full(len(answers.sets.ids), CHOICE))
 
 
 def events_of_rankings(answers: Alternatives, ties: BoolArray) -> Answers:
@@ -202,7 +190,8 @@ def events_of_rankings(answers: Alternatives, ties: BoolArray) -> Answers:
 
 
 def events_of_best_worst(answers: Alternatives, at_once: bool) -> Answers:
-    """Of answers with the best at level 0 and the worst at level 2; all others are at 1.
+    """Of answers with the best, or the chosen one, at level 0 and the worst at level 2; all others
+    are at 1.
 
     Where there are two alternatives, or nobody said which is worst, it is a choice.
     """
@@ -216,13 +205,6 @@ def events_of_best_worst(answers: Alternatives, at_once: bool) -> Answers:
 def begin(sentence: str) -> str:
     """With a capital."""
     return sentence[0].upper() + sentence[1:]
-
-
-def first_of_sets(answers: Alternatives) -> BoolArray:
-    """Which entries are the first of their set, (s,)."""
-    found = np.zeros(len(answers.item), dtype=bool)
-    found[np.unique(answers.code, return_index=True)[1]] = True
-    return found
 
 
 # ---- items that are rows of the answers ----------------------------------------------------------
@@ -250,8 +232,7 @@ def items_of_rows(
         plain = [name for name in attributes if vectors[name] is None]
         shown = [name for name in plain if frame[name].astype(str).nunique() > 1]
     items.insert(0, name, _names(items, shown))
-    rows = table.row.select(first)
-    return replace(table, frame=items, row=rows, id_column=name), number.astype(np.int64)
+    return replace(table.of_rows(items, first), id_column=name), number.astype(np.int64)
 
 
 def _names(items: Any, shown: Sequence[str]) -> list[str]:
@@ -295,8 +276,12 @@ def followed_by_none(items: Table, id: str) -> Table:
     """
     pd = require_pandas()
     items, vectors = with_vectors(items, [n for n in items.frame.columns if n != items.id_column])
-    frame = items.frame
-    _refuse_none(items, frame.columns)
+    frame = items.frame.astype({items.id_column: object})
+    if NONE in frame.columns:
+        raise ValueError(
+            f"{items.name} has a column {NONE!r}, which is the name of the feature of none of "
+            "these (--none, none=); rename it."
+        )
     if any(id_text(value) == id for value in frame[items.id_column]):
         raise ValueError(
             f"The id of none of these is {id!r} (--none, none=), which {items.name} has as an "
@@ -304,15 +289,13 @@ def followed_by_none(items: Table, id: str) -> Table:
         )
     row = {name: _usual(frame[name]) for name in frame.columns if name != items.id_column}
     row[items.id_column] = id
-    ids = pd.concat([frame[items.id_column].astype(object), pd.Series([id])], ignore_index=True)
     last = pd.DataFrame([row])
     for name in vectors:
         last[name] = as_column(VectorRows(np.asarray(row[name], dtype=np.float32)[None]))
     below = pd.concat([frame, last], ignore_index=True)
-    below[items.id_column] = ids
     numbers = np.append(np.arange(len(frame)), max(len(frame) - 1, 0))
     flags = np.append(np.zeros(len(frame)), 1.0)
-    return replace(items, frame=below.assign(**{NONE: flags}), row=items.row.select(numbers))
+    return items.of_rows(below.assign(**{NONE: flags}), numbers)
 
 
 def with_none(
@@ -361,11 +344,3 @@ def _usual(values: Any) -> Any:
     if not numbers.isna().any():
         return float(numbers.mean())
     return values.mode(dropna=True).iloc[0]
-
-
-def _refuse_none(items: Table, columns: Sequence[str]) -> None:
-    if NONE in columns:
-        raise ValueError(
-            f"{items.name} has a column {NONE!r}, which is the name of the feature of none of "
-            "these (--none, none=); rename it."
-        )

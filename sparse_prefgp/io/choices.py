@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,7 @@ from sparse_prefgp.io.answers import (
     begin,
     constant_in_sets,
     events_of_best_worst,
-    events_of_choices,
     events_of_rankings,
-    first_of_sets,
     followed_by_none,
     items_of_rows,
     with_none,
@@ -33,6 +32,7 @@ from sparse_prefgp.io.files import (
     ITEM_ID,
     Source,
     Table,
+    are_flags,
     id_text,
     items_named_in,
     load_items,
@@ -55,11 +55,19 @@ from sparse_prefgp.io.judgements import (
     said_by,
 )
 from sparse_prefgp.io.reading import finished, read_table, table_of
-from sparse_prefgp.io.sets import BEST, CHOICE_SET, CHOSEN, POSITIONS, RANK, RANKING, WORST
+from sparse_prefgp.io.sets import (
+    ANSWERS,
+    CHOICE_SET,
+    CHOSEN,
+    POSITIONS,
+    RANK,
+    RANKING,
+    counts_rows,
+)
 from sparse_prefgp.io.texts import Encoder, items_given
-from sparse_prefgp.io.values import YES_AND_NO, flags_of
+from sparse_prefgp.io.values import flags_of
 from sparse_prefgp.io.vectors import with_vectors
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray, first_true
 from sparse_prefgp.support.words import agreeing, and_so, squeezed
 
 
@@ -111,21 +119,12 @@ class SetColumns:
     day_first: bool | None = None
     """As in `read_table`."""
 
-    def with_items(self, items: Source | None) -> Any:
-        """A table of items with what was given along with it."""
-        return items_given(items, self.embedding, text=self.text, text_features=self.text_features)
-
     @property
     def roles(self) -> Roles:
         """What said something of each answer."""
         labels = names_of_columns(self.labels)
         codes = columns_of_codes(judge=self.groups, person=self.person)
         return Roles(self.counts, self.weights, codes=codes, labels=labels)
-
-    @property
-    def reserved(self) -> set[str]:
-        """Columns that are no attributes, unless they are asked for."""
-        return {*self.used, PERSON}
 
     @property
     def used(self) -> set[str]:
@@ -167,15 +166,7 @@ def read_choice_table(items: Source | None, choices: Source, **columns: Any) -> 
         option only, or with an item twice; a value of `chosen` that is neither 0 nor 1, or, in the
         wide form, none of the options of its row.
     """
-    form = _read(items, choices, CHOICES, columns)
-    table, shown = form.table, form.answers
-    best = first_of_sets(shown)
-    if not form.said.asked:
-        meaning = "1 for the chosen option and 0 for the others"
-        best = flags_of(table.frame[CHOSEN], CHOSEN, table.row, meaning)
-    shown.check(table, form.columns, {"chosen": best})
-    answers = replace(shown, level=np.where(best, 0, 1))
-    return form.finished(answers, events_of_choices, [ITEM_ID, CHOSEN])
+    return _marked(_read(items, choices, CHOICES, columns))
 
 
 def read_best_worst_table(
@@ -192,24 +183,32 @@ def read_best_worst_table(
     :return: One row per answer, as in `read_choice_table`.
     :raises ValueError: what `read_choice_table` raises; an option that is best and worst.
     """
-    form = _read(items, answers, BEST_WORST, columns)
-    table, shown = form.table, form.answers
-    first, last = (
-        flags_of(
-            table.frame[name], name, table.row, f"1 for the {name} option and 0 for the others"
-        )
-        for name in (BEST, WORST)
-    )
-    shown.check(table, form.columns, {BEST: first, WORST: last})
-    both = np.flatnonzero(first & last)
-    if both.size:
-        raise ValueError(
-            f"{begin(table.row(int(shown.row[both[0]])))} is the best and the worst; correct one "
-            "of them."
-        )
-    levels = replace(shown, level=np.where(first, 0, np.where(last, 2, 1)))
-    used = [ITEM_ID, BEST, WORST]
-    return form.finished(levels, lambda every: events_of_best_worst(every, at_once), used)
+    return _marked(_read(items, answers, BEST_WORST, columns), at_once)
+
+
+def _marked(form: _Form, at_once: bool = False) -> DuelTable:
+    """The table of answers that mark what was chosen, or the best and the worst."""
+    table, shown = form.table, form.shown
+    marks = {CHOSEN: np.isin(shown.row, shown.first_row)}
+    if not form.said.asked:
+        meaning = "1 for the {} option and 0 for the others"
+        marks = {
+            mark: flags_of(table.frame[mark], mark, table.row, meaning.format(mark))
+            for mark in ANSWERS[form.read.kind][1]
+        }
+    shown.check(table, form.columns, marks)
+    first, *others = marks.values()
+    level = np.where(first, 0, 1)
+    for last in others:
+        for i in first_true(first & last):
+            raise ValueError(
+                f"{begin(table.row(int(shown.row[i])))} is the best and the worst; correct "
+                "one of them."
+            )
+        level[last] = 2
+    answers = replace(shown, level=level)
+    events_of = partial(events_of_best_worst, at_once=at_once)
+    return form.finished(answers, events_of, [ITEM_ID, *marks])
 
 
 def read_ranking_table(
@@ -233,10 +232,10 @@ def read_ranking_table(
         one item only, a rank that is missing.
     """
     form = _read(items, rankings, RANKINGS, columns, unranked_last)
-    last = unranked_last or form.read.unranked
-    answers, tied = _placed(form.table, form.answers, last, form.read.shared)
+    last = unranked_last or form.read.by_name
+    answers, tied = _placed(form.table, form.shown, last, form.read.shared)
     answers.check(form.table, form.columns)
-    return form.finished(answers, lambda every: events_of_rankings(every, tied), [ITEM_ID, RANK])
+    return form.finished(answers, partial(events_of_rankings, ties=tied), [ITEM_ID, RANK])
 
 
 def read_choices(items: Source | None, choices: Source, **columns: Any) -> Duels:
@@ -292,15 +291,9 @@ class _Form:
     columns: ItemColumns
     said: SetColumns
     read: Understood
-    shown: Alternatives | None = None
-    attributes: Sequence[str] = ()
+    shown: Alternatives
+    attributes: Sequence[str]
     """Columns of the table that describe the items."""
-
-    @property
-    def answers(self) -> Alternatives:
-        """What a long form shows."""
-        assert self.shown is not None
-        return self.shown
 
     def finished(
         self,
@@ -351,7 +344,6 @@ class _Form:
         return finished(
             found,
             self.read,
-            events.person,
             said.people,
             roles,
             self.columns.table,
@@ -362,7 +354,7 @@ class _Form:
     def _expanded(self, answers: Alternatives) -> Answers:
         """The duels of which answers say who is better, and the warning."""
         better, worse = _pairs(answers)
-        what = {"choice": "choices", "ranking": "rankings", "answer": "answers"}[answers.sets.what]
+        what = f"{answers.sets.what}s"
         options = self.read.read_as.columns.get("options")
         if options and self.read.kind == CHOICES:
             what += f" among the options in {options}"
@@ -413,7 +405,7 @@ def _read(
     options = dict(columns)
     stated = {name: options.pop(name) for name in FORM_OPTIONS if name in options}
     said = SetColumns(**options, none=stated.get("none"))
-    items = said.with_items(items)
+    items = items_given(items, said.embedding, text=said.text, text_features=said.text_features)
     items = None if items is None else load_items(items)
     ids = () if items is None else items.frame[items.id_column]
     form = Stated(
@@ -425,10 +417,8 @@ def _read(
     )
     words = () if said.like is None else said.like.categorical_columns
     made = understood(source, form, kind, asked=said.asked, words=words)
-    known = {CHOICES: (CHOICE_SET, CHOSEN), RANKINGS: (RANKING, RANK)}.get(
-        kind, (CHOICE_SET, BEST, WORST)
-    )
-    what = {CHOICES: "choice", RANKINGS: "ranking"}.get(kind, "answer")
+    what, marks = ANSWERS[kind]
+    known = (CHOICE_SET, *marks) if marks else (RANKING, RANK)
     _require_long(made, what, known[:1] if said.asked else known)
     return _long_form(made, items, said, what, known)
 
@@ -442,10 +432,7 @@ def _require_long(made: Understood, what: str, known: tuple[str, ...]) -> None:
     table = made.table
     missing = [name for name in known if name not in table.frame.columns]
     marks = [name for name in known[1:] if name in table.frame.columns]
-    flags = all(
-        {id_text(value).casefold() for value in table.frame[name]} <= {*YES_AND_NO}
-        for name in marks
-    )
+    flags = all(are_flags(table.frame[name]) for name in marks)
     if ITEM_ID not in table.frame.columns and (missing or (what != "ranking" and not flags)):
         missing.append(ITEM_ID)
     first = "rank_1" if what == "ranking" else "option_1"
@@ -524,7 +511,8 @@ def _attributes(table: Table, said: SetColumns, known: tuple[str, ...], sets: Se
     found = _unless_reserved(table, said, known)
     differ = [name for name in found if not constant_in_sets(table.frame[name], sets.code)]
     if said.features is None and said.like is None:
-        positions = [name for name in differ if _counts_in_sets(table, name, sets)]
+        places = [name for name in differ if squeezed(name) in POSITIONS]
+        positions = [name for name in places if counts_rows(table.frame[name], sets.code)]
         differ = [name for name in differ if name not in positions] or differ
     if not differ or said.features is not None or said.like is not None:
         return found if differ else []
@@ -541,18 +529,6 @@ def _attributes(table: Table, said: SetColumns, known: tuple[str, ...], sets: Se
     return differ
 
 
-def _counts_in_sets(table: Table, name: str, sets: Sets) -> bool:
-    """Whether a column is 1, 2, … throughout each set, so that it says where a row stood."""
-    if squeezed(name) not in POSITIONS:
-        return False
-    texts = [id_text(value) for value in table.frame[name]]
-    start = np.unique(sets.code, return_index=True)[1]
-    place = np.arange(len(texts)) - start[sets.code]
-    return all(
-        text in (str(i + 1), chr(ord("A") + i)) for text, i in zip(texts, place, strict=True)
-    )
-
-
 def _unless_reserved(table: Table, said: SetColumns, known: tuple[str, ...]) -> list[str]:
     """Columns that may describe the alternatives."""
     wanted = None if said.features is None else {str(name) for name in said.features}
@@ -562,7 +538,7 @@ def _unless_reserved(table: Table, said: SetColumns, known: tuple[str, ...]) -> 
         name
         for name in table.frame.columns
         if name not in (*known, ITEM_ID)
-        and (name in wanted if wanted is not None else name not in said.reserved)
+        and (name in wanted if wanted is not None else name not in (*said.used, PERSON))
     ]
 
 
@@ -575,8 +551,7 @@ def _placed(
     """
     rank, sets = RANK, len(answers.sets.ids)
     empty = np.array([not id_text(value) for value in table.frame[rank]])
-    if empty.any() and not unranked_last:
-        i = int(np.flatnonzero(empty)[0])
+    for i in first_true(empty & (not unranked_last)):
         raise ValueError(
             f"The rank (column {rank!r}) is missing in {table.row(i)}; give one, or leave the row "
             "out; where those without a rank stand below all others, say so with --unranked-last "
@@ -593,20 +568,18 @@ def _placed(
     if shared is not None:
         ties[code[order][1:][same]] = True
         ties &= of_two
-    tied = np.flatnonzero(same & ~ties[code[order][1:]])
-    if tied.size:
-        first, second = sorted(int(order[tied[0] + k]) for k in (0, 1))
+    for i in first_true(same & ~ties[code[order][1:]]):
+        first, second = sorted(map(int, order[i : i + 2]))
         raise ValueError(
             f"{begin(table.row(second))} has the same {rank} as {table.row(first)}, "
             f"{place[second]:g}, in the ranking {str(answers.sets.ids[code[second]])!r}; it may be "
             "a tie (of two items alone --shared tie reads it so) or an order that is not known; "
             "give each item a place of its own, or leave one out."
         )
-    unplaced = np.bincount(code[there], minlength=sets) == 0
-    if unplaced.any():
-        label = answers.sets.ids[int(np.flatnonzero(unplaced)[0])]
+    for i in first_true(np.bincount(code[there], minlength=sets) == 0):
         raise ValueError(
-            f"The ranking {str(label)!r} has no item with a rank; give at least one, or remove it."
+            f"The ranking {str(answers.sets.ids[i])!r} has no item with a rank; give at least one, "
+            "or remove it."
         )
     level = np.empty(len(code), np.int64)
     starts = np.append(0, np.cumsum(np.bincount(code)))[code[order]]

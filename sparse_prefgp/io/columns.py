@@ -163,12 +163,11 @@ def feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], list
     pd = require_pandas()
     numeric: list[str] = []
     categorical: list[str] = []
-    dates: list[str] = []
+    dates = [name for name in columns if holds_dates(table.frame[name])]
     for name in columns:
         column = table.frame[name]
-        if holds_dates(column):
+        if name in dates:
             numeric.append(name)
-            dates.append(name)
         elif isinstance(column.dtype, pd.CategoricalDtype):
             _check_levels(table, name, column)
             categorical.append(name)
@@ -217,14 +216,10 @@ def _check_cells(table: Table, name: str, column: Any) -> None:
         )
 
 
-def _refuse(bad: Any, table: Table, name: str, column: Any, remedy: str) -> None:
-    remedy += f", or leave the column out {table.omit.format(name)}"
-    refuse_cells(bad, column, name, table.row, remedy)
-
-
 def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
     """Whether a text column holds numbers: all of it does, or it is refused for the odd one out."""
     pd = require_pandas()
+    otherwise = f", or leave the column out {table.omit.format(name)}"
     present = ~np.asarray(column.isna(), dtype=bool)
     parsed = ~np.asarray(pd.to_numeric(column, errors="coerce").isna(), dtype=bool)
     texts = present & ~parsed
@@ -240,7 +235,7 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
                 remedy += f", as {str(column.iloc[i])!r} in {table.row(i)}"
             elif written[commas].str.fullmatch(THOUSANDS_COMMA).all():
                 remedy = "leave commas between thousands out"
-            _refuse(commas, table, name, column, remedy)
+            refuse_cells(commas, column, name, table.row, remedy + otherwise)
         parsed |= commas
         texts &= ~commas
     if not parsed.any():
@@ -250,7 +245,8 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
         return True
     if parsed.sum() <= texts.sum():
         return False
-    _refuse(texts, table, name, column, "the others are numbers, so correct it")
+    remedy = f"the others are numbers, so correct it{otherwise}"
+    refuse_cells(texts, column, name, table.row, remedy)
     return False
 
 

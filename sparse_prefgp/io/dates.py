@@ -18,7 +18,7 @@ from sparse_prefgp.data.flags import Where, refuse_cells
 from sparse_prefgp.data.roles import DAY_FIRST, MONTH_FIRST
 from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.values import missing_label
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, first_true
 
 REMEDY = "write all dates in the one form 2024-01-31"
 TELL = "say which it is with --day-first or --month-first (day_first=True or False)"
@@ -119,9 +119,7 @@ def _order(
             f"{REMEDY}."
         )
     if order is None and not any(each.size for each in shows.values()):
-        unclear = np.flatnonzero(one != other)
-        if unclear.size:
-            i = int(unclear[0])
+        for i in first_true(one != other):
             readings = " or ".join(_of_match(there[i], first) for first in (True, False))
             raise ValueError(f"The date {shown(i)} (column {name!r}) may be {readings}; {remedy}.")
         return None
@@ -196,9 +194,8 @@ def dates_of(column: Any, name: str, where: Where, done: bool = False) -> FloatA
     """
     pd = require_pandas()
     values = pd.Series(column).reset_index(drop=True)
-    missing = np.flatnonzero([not id_text(value) for value in values])
-    if missing.size:
-        raise missing_label(name, where(int(missing[0])), "date")
+    for i in first_true([not id_text(value) for value in values]):
+        raise missing_label(name, where(i), "date")
     numbers = None
     if values.dtype.kind in "iuf":
         numbers = values.to_numpy(np.float64)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.flags import YES_AND_NO, Where
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import IntArray, Texts
 from sparse_prefgp.support.words import (
     CONTROL,
     and_so,
     counted,
+    grouped,
     listing,
     shortened,
     squeezed,
@@ -54,6 +55,10 @@ class Table:
     """The columns as they were read, before any was added or renamed."""
     orders: Mapping[str, str] = field(default_factory=dict)
     """In which order day and month were written, by the columns of dates for which it counts."""
+
+    def of_rows(self, frame: Any, rows: IntArray) -> Table:
+        """A table of another frame, each of whose rows is made of one of these."""
+        return replace(self, frame=frame, row=self.row.select(rows))
 
     @property
     def columns_found(self) -> str:
@@ -118,7 +123,7 @@ class Table:
         return plain_ids(texts), lookup
 
 
-def refuse_control(texts: Sequence[str], name: str, where: Callable[[int], str]) -> None:
+def refuse_control(texts: Sequence[str], name: str, where: Where) -> None:
     """Refuse ids with control characters, which steer terminals and are seen nowhere.
 
     :param texts: a column of ids.
@@ -147,10 +152,15 @@ def coded_ids(column: Any) -> tuple[IntArray, list[str]]:
     return np.asarray(codes, np.int64), [str(text) for text in texts]
 
 
-def ids_of(column: Any) -> npt.NDArray[np.object_]:
+def ids_of(column: Any) -> Texts:
     """A column of ids as texts, (rows,)."""
     codes, texts = coded_ids(column)
     return np.array(texts, dtype=object)[codes]
+
+
+def are_flags(column: Any, *others: str) -> bool:
+    """Whether a column holds nothing but 0 and 1, yes and no and the like, and these texts."""
+    return {text.casefold() for text in ids_of(column)} <= {*YES_AND_NO, *others}
 
 
 def load_items(source: Source, texts: Collection[str] = ()) -> Table:
@@ -158,10 +168,23 @@ def load_items(source: Source, texts: Collection[str] = ()) -> Table:
 
     :param texts: columns of words, as `load` takes them.
     """
-    table = load(source, "items", lambda header: [_item_id(header)], texts)
-    id_column = _item_id(list(table.frame.columns))
-    table.refuse_empty("items")
-    return replace(table, id_column=id_column)
+    return load_with_ids(source, "items", ITEM_ID, texts)
+
+
+def load_with_ids(source: Source, rows: str, id_name: str, texts: Collection[str] = ()) -> Table:
+    """A table whose id is the column of this name, else the first.
+
+    :param rows: what they are.
+    :param texts: as `load` takes them.
+    :raises ValueError: what `load` raises; no rows.
+    """
+
+    def id_column(columns: Sequence[str]) -> str:
+        return id_name if id_name in columns or not columns else columns[0]
+
+    table = load(source, rows, lambda header: [id_column(header)], texts)
+    table.refuse_empty(rows)
+    return replace(table, id_column=id_column([*table.frame.columns]))
 
 
 def items_named_in(table: Table, columns: Sequence[str]) -> Table:
@@ -192,7 +215,7 @@ def items_named_in(table: Table, columns: Sequence[str]) -> Table:
                 "stands for, or rename the column, or give a table of items (--items) with this id."
             )
     name = f"the ids in {table.name}"
-    return Table(pd.DataFrame({ITEM_ID: list(ids)}), name, RowNames(name, None), ITEM_ID)
+    return Table(pd.DataFrame({ITEM_ID: list(ids)}), name, RowNames(name), ITEM_ID)
 
 
 def load(
@@ -276,9 +299,7 @@ def warn_of_blanks(cells: Iterable[Any], name: str) -> None:
     :param cells: of which those that are no texts do not count.
     :param name: whose they are, at the beginning of the sentence.
     """
-    spelt: dict[str, list[str]] = {}
-    for cell in dict.fromkeys(cell for cell in cells if isinstance(cell, str)):
-        spelt.setdefault(cell.strip(), []).append(cell)
+    spelt = grouped(dict.fromkeys(cell for cell in cells if isinstance(cell, str)), str.strip)
     joined = [alike for text, alike in spelt.items() if text and len(alike) > 1]
     if not joined:
         return
@@ -314,10 +335,6 @@ def _unguarded(frame: Any, name: str) -> Any:
             stacklevel=4,
         )
     return frame.assign(**{column: texts[column].replace(plain) for column in changed})
-
-
-def _item_id(columns: list[str]) -> str:
-    return ITEM_ID if ITEM_ID in columns or not columns else columns[0]
 
 
 def plain_ids(texts: Sequence[str]) -> tuple[Hashable, ...]:

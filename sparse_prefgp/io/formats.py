@@ -170,14 +170,13 @@ def _frame_of_parquet(path: Path) -> Any:
     ]
     if not lists or len(set(schema.names)) < len(schema.names):
         return require_pandas().read_parquet(path)
-    others = [name for name in schema.names if name not in lists]
     table = parquet.read_table(path, columns=lists)
     vectors = {name: _vectors_of_arrow(table.column(name)) for name in lists}
-    others += [name for name, column in vectors.items() if column is None]
-    frame = require_pandas().read_parquet(path, columns=others)
     found = {name: column for name, column in vectors.items() if column is not None}
-    if not others:
-        frame = require_pandas().DataFrame(index=range(table.num_rows))
+    others = [name for name in schema.names if name not in found]
+    frame = require_pandas().DataFrame(index=range(table.num_rows))
+    if others:
+        frame = require_pandas().read_parquet(path, columns=others)
     return frame.assign(**found)[[n for n in schema.names if n in {*frame.columns, *found}]]
 
 
@@ -370,9 +369,7 @@ def _read_csv(
         at = np.empty(0, dtype=np.int64)
     if len(at) != len(blank):  # of a line that was left out it is not known which one
         return loaded._replace(numbers=None, rows=COUNTED)
-    return loaded._replace(
-        numbers=at if loaded.numbers is None else at[loaded.numbers - titles - 2]
-    )
+    return loaded._replace(numbers=at)
 
 
 def _numbers_among(texts: Any) -> Any:

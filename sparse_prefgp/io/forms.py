@@ -5,6 +5,7 @@ alternative, before anything else is made of it.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
@@ -19,6 +20,7 @@ from sparse_prefgp.io.files import Source, Table, ids_of, load
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.ids import WHOLE_NUMBER
 from sparse_prefgp.io.sides import COUNT, LOSER, TIE, TIED, WINNER, often
+from sparse_prefgp.io.verdicts import Pair
 from sparse_prefgp.support.checks import Mistakes, check_choice
 from sparse_prefgp.support.options import (
     Panel,
@@ -28,7 +30,7 @@ from sparse_prefgp.support.options import (
     option,
     option_of,
 )
-from sparse_prefgp.support.words import and_so, listing, some_of, spelling, squeezed
+from sparse_prefgp.support.words import and_so, grouped, listing, some_of, spelling, squeezed
 
 DUELS, CHOICES, RANKINGS, BEST_WORST = "duels", "choices", "rankings", "best_worst"
 KINDS = (DUELS, CHOICES, RANKINGS, BEST_WORST)
@@ -214,9 +216,8 @@ class Understood(NamedTuple):
     remembered: Mapping[str, str] = MappingProxyType({})
     """What a model is to remember of the form."""
     by_name: bool = False
-    """Of sets: whether columns of a row for each answer named the items."""
-    unranked: bool = False
-    """Of rankings: whether those without a place were shown, below all others."""
+    """Of sets: whether columns of a row for each answer named the items, so that of rankings those
+    without a place were shown, below all others."""
     shared: str | None = None
     """Of rankings: how places that are shared are read."""
     called: Mapping[str, str] = MappingProxyType({})
@@ -265,7 +266,6 @@ def understood(
             *made_of_sets,
             remembered={**form.remembered(), **by},
             by_name=long.by_name,
-            unranked=long.by_name,
             shared=form.shared,
             would_do="" if asked or long.whole else long.would_do(),
         )
@@ -349,8 +349,7 @@ def _renamed(table: Table, form: Stated) -> Table:
         hint = f" ({table.name}; columns=, --columns)"
         check_choice(f"The column of {known}", name, table.frame.columns, hint)
     frame = table.frame
-    free = [known for known, name in columns.items() if known in frame.columns and known != name]
-    frame = frame.drop(columns=[known for known in free if known not in columns.values()])
+    frame = frame.drop(columns=[*(columns.keys() - columns.values())], errors="ignore")
     return replace(table, frame=frame.rename(columns={old: new for new, old in columns.items()}))
 
 
@@ -368,7 +367,8 @@ def kind_of(table: Table, form: Stated) -> tuple[str, sides.TwoSides | None]:
         return BEST_WORST, None
     place = header.column(*sets.PLACES)
     chosen = header.column(sets.CHOSEN, *sets.CHOICE_WORDS)
-    met = header.sides() and (header.column(*sides.OUTCOMES) or header.scores(header.sides()[0]))
+    sided = header.sides()
+    met = sided and (header.column(*sides.OUTCOMES) or header.scores(sided[0]))
     if header.numbered(*sets.RANKS) and not met:
         return RANKINGS, None
     if place and header.column(sets.RANKING, *sets.SETS):
@@ -378,16 +378,15 @@ def kind_of(table: Table, form: Stated) -> tuple[str, sides.TwoSides | None]:
                 f"it is, --rankings FILE by {place!r} or --choices FILE by {chosen!r} (kind=)."
             )
         return RANKINGS, None
-    if header.sides() or (
+    if sided or (
         header.other_sides()
         and (header.column(*sides.OUTCOMES) or not header.numbered(*sets.OPTIONS))
     ):
         try:
-            two = sides.settle(header, table.frame, form, table.row, None, table.name)
+            two = sides.settle(table, form, None)
         except ValueError:
-            shown = header.numbered(*sets.OPTIONS)
             plain = chosen is None or not header.column(sets.CHOICE_SET, *sets.SETS)
-            if header.sides() and (plain or header.sides() == [tuple(shown)]):
+            if sided and (plain or sided == [tuple(header.numbered(*sets.OPTIONS))]):
                 raise
             two = None
         if two is not None:
@@ -427,7 +426,7 @@ def _refuse_described(two: sides.TwoSides, header: Header, chosen: str | None, n
         )
 
 
-def _plain_sides(header: Header) -> tuple[str, str] | None:
+def _plain_sides(header: Header) -> Pair | None:
     """The columns of winners and of losers."""
     for pair in _WINNER_AND_LOSER:
         winner, loser = map(header.column, pair)
@@ -454,7 +453,7 @@ def _duels(table: Table, form: Stated, grade: str | None, two: sides.TwoSides | 
     if is_matrix(table):
         return _of_matrix(table, form)
     graded = grade if grade in header.names else None
-    two = two or sides.settle(header, table.frame, form, table.row, graded, table.name)
+    two = two or sides.settle(table, form, graded)
     if two is None:
         table.require(
             WINNER,
@@ -470,7 +469,7 @@ def _duels(table: Table, form: Stated, grade: str | None, two: sides.TwoSides | 
     if not len(made.frame):
         raise ValueError(f"All rows of {table.name} are left out; nothing is there to be read.")
     read_as, side = sides.as_read(two, made, form)
-    found = replace(table, frame=made.frame, row=table.row.select(made.rows))
+    found = table.of_rows(made.frame, made.rows)
     graded = sides.MARGIN if sides.MARGIN in made.frame.columns else None
     remembered = {**form.remembered(), **two.remembered}
     called = {
@@ -492,8 +491,7 @@ def _plain(table: Table, header: Header, form: Stated, winner: str, loser: str) 
     if form.drop_self:
         same = ids_of(table.frame[WINNER]) == ids_of(table.frame[LOSER])
         kept = np.flatnonzero(~same)
-        frame = table.frame.iloc[kept].reset_index(drop=True)
-        table = replace(table, frame=frame, row=table.row.select(kept))
+        table = table.of_rows(table.frame.iloc[kept].reset_index(drop=True), kept)
         if same.any():
             left = {"of an item against itself": int(same.sum())}
             read_as = replace(read_as, left_out=left)
@@ -541,36 +539,27 @@ def _of_matrix(table: Table, form: Stated) -> Understood:
     notes = [f"In the matrix {beat}: {one[0]} beat {other[0]} {numbers[row[0], column[0]]:,} times"]
     if not form.matrix:
         notes[0] += " (--matrix columns-win turns it around)"
-    own = sum(_number(table.frame[name].iloc[ids.tolist().index(name.strip())]) for name in others)
+    place = {text: i for i, text in enumerate(ids)}
+    cells = [table.frame[name].iloc[place[name.strip()]] for name in others]
+    own = np.nansum(require_pandas().to_numeric(np.array(cells, dtype=object), errors="coerce"))
     if own:
         notes.append(f"The diagonal, {own:g} in all, is left out")
     read_as = ReadAs(
         "a square matrix of wins", {"items": str(first)}, notes=tuple(notes), unused=unused
     )
-    return Understood(DUELS, replace(table, frame=frame, row=table.row.select(row)), read_as)
-
-
-def _number(value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return 0.0
-    return number if number == number else 0.0
+    return Understood(DUELS, table.of_rows(frame, row), read_as)
 
 
 def _joined(table: Table) -> tuple[Table, str]:
     """Ids that look alike as one, the spelling that is there most often, and a note of which."""
     columns = [name for name in (WINNER, LOSER, "item_id") if name in table.frame.columns]
     texts = {name: ids_of(table.frame[name]) for name in columns}
-    alike: dict[str, dict[str, int]] = {}
-    for column in texts.values():
-        for text in column:
-            spelt = alike.setdefault(spelling(text), {})
-            spelt[text] = spelt.get(text, 0) + 1
-    most = {key: max(spelt, key=lambda text: spelt[text]) for key, spelt in alike.items()}
+    often = Counter(text for column in texts.values() for text in column)
+    alike = grouped(often, spelling)
+    most = {key: max(spelt, key=lambda text: often[text]) for key, spelt in alike.items()}
     joined = {name: [most[spelling(text)] for text in column] for name, column in texts.items()}
     several = [
-        f"{and_so(f'{text} ({number:,})' for text, number in spelt.items())} as {most[key]}"
+        f"{and_so(f'{text} ({often[text]:,})' for text in spelt)} as {most[key]}"
         for key, spelt in alike.items()
         if len(spelt) > 1
     ]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from sparse_prefgp.io.verdicts import CONTENTS, MARKS, STEMS
-from sparse_prefgp.support.words import squeezed
+from sparse_prefgp.io.verdicts import CONTENTS, MARKS, STEMS, Pair
+from sparse_prefgp.support.words import grouped, squeezed
 
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 # Football-data's goals at full time, which no rule finds.
 _GOALS = ("fthg", "ftag")
 _SCORES = ("score", "scores", "goals", "points", "pts", "runs")
-_WINS = ("wins", "win", "won", "winner", "w", "n", "votes")
+WINS = ("wins", "win", "won", "winner", "w", "n", "votes")
 # Of which each column asks something else.
 QUESTIONS = ("q", "question", "ques")
-_EQUAL = ("ties", "tie", "draws", "draw", "equal", "tij", "nequal", "nties", "ntie", "winnertie")
+EQUAL = ("ties", "tie", "draws", "draw", "equal", "tij", "nequal", "nties", "ntie", "winnertie")
 
 
 class Header:
@@ -26,9 +26,7 @@ class Header:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = [str(name) for name in names]
-        self._by_key: dict[str, list[str]] = {}
-        for name in self.names:
-            self._by_key.setdefault(squeezed(name), []).append(name)
+        self._by_key = grouped(self.names, squeezed)
 
     def __contains__(self, name: str) -> bool:
         return squeezed(name) in self._by_key
@@ -56,23 +54,21 @@ class Header:
         there = (self.column(name) for name in names)
         return [*dict.fromkeys(name for name in there if name is not None)]
 
-    def pairs(
-        self, stems: Sequence[str], marks: Sequence[tuple[str, str]]
-    ) -> list[tuple[str, str]]:
+    def pairs(self, stems: Sequence[str], marks: Sequence[Pair]) -> list[Pair]:
         """The two columns of both sides that are called by one of these stems, before or behind a
         mark of the side."""
-        pairs: list[tuple[str, str]] = []
-        for stem in stems:
-            for first, second in marks:
-                for keys in ((stem + first, stem + second), (first + stem, second + stem)):
-                    if not {*keys} <= self._by_key.keys():
-                        continue
-                    one, other = self.column(keys[0]), self.column(keys[1])
-                    if one and other and (one, other) not in pairs:
-                        pairs.append((one, other))
-        return pairs
+        keys = [
+            both
+            for stem in stems
+            for first, second in marks
+            for both in ((stem + first, stem + second), (first + stem, second + stem))
+            if {*both} <= self._by_key.keys()
+        ]
+        return [
+            *dict.fromkeys((str(self.column(one)), str(self.column(other))) for one, other in keys)
+        ]
 
-    def sides(self) -> list[tuple[str, str]]:
+    def sides(self) -> list[Pair]:
         """What may be both sides of duels: of items if there are any, else of what they said."""
         marks = [marks for marks in MARKS if marks != ("1", "2")]
         stemmed = self.pairs(STEMS, MARKS)
@@ -80,25 +76,17 @@ class Header:
         pairs = [*stemmed, *self.pairs([""], bare)]
         return [pair for pair in pairs if not self._of_several(pair)] or self.pairs(CONTENTS, MARKS)
 
-    def _of_several(self, pair: tuple[str, str]) -> bool:
+    def _of_several(self, pair: Pair) -> bool:
         """Whether these are the first two of more options."""
         stem = squeezed(pair[0])[:-1]
         return any(stem + third in self for third in ("c", "3")) and bool(stem)
 
-    def other_sides(self) -> list[tuple[str, str]]:
+    def other_sides(self) -> list[Pair]:
         """Two columns of one stem, whatever it is, each with the mark of a side."""
-        pairs: list[tuple[str, str]] = []
-        for first, second in MARKS:
-            ends = {_split(name, second): name for name in self.names}
-            for name in self.names:
-                stem = _split(name, first)
-                other = ends.get(stem) if stem else None
-                if other is not None and other != name and (name, other) not in pairs:
-                    if not self._of_several((name, other)):
-                        pairs.append((name, other))
-        return pairs
+        pairs = (pair for marks in MARKS for _, pair in _stemmed(self.names, marks))
+        return [*dict.fromkeys(pair for pair in pairs if not self._of_several(pair))]
 
-    def marks_of(self, sides: tuple[str, str]) -> list[tuple[str, str]]:
+    def marks_of(self, sides: Pair) -> list[Pair]:
         """By what columns of both sides may be told apart, besides these."""
         own = [
             marks
@@ -110,38 +98,22 @@ class Header:
         doubled = [("ij", "ji")] if ("i", "j") in own else []
         return [names, *own, *doubled, *others]
 
-    def scores(self, sides: tuple[str, str]) -> list[tuple[str, str]]:
+    def scores(self, sides: Pair) -> list[Pair]:
         """What may be the scores of both sides."""
-        goals = [_GOALS] if all(name in self for name in _GOALS) else []
-        there = [(str(self.column(a)), str(self.column(b))) for a, b in goals]
-        return there or self._besides(sides, _SCORES)
+        return self.pairs([""], [_GOALS]) or self.besides(sides, _SCORES)
 
-    def wins(self, sides: tuple[str, str]) -> list[tuple[str, str]]:
-        """What may say how often each side won."""
-        return self._besides(sides, _WINS)
-
-    def equal(self) -> str | None:
-        """What may say how often neither won."""
-        return self.column(*_EQUAL)
-
-    def _besides(self, sides: tuple[str, str], stems: Sequence[str]) -> list[tuple[str, str]]:
+    def besides(self, sides: Pair, stems: Sequence[str]) -> list[Pair]:
+        """What may be of both sides by one of these stems."""
         pairs = self.pairs(stems, self.marks_of(sides))
         return [pair for pair in pairs if not {*pair} & {*sides}]
 
-    def of_sides(self, sides: tuple[str, str]) -> dict[str, tuple[str, str]]:
+    def of_sides(self, sides: Pair) -> dict[str, Pair]:
         """The columns that belong to a side, by what they are of both: `length` of `length_a` and
         `length_b`."""
-        stems: dict[str, tuple[str, str]] = {}
-        for first, second in self.marks_of(sides):
-            ends = {
-                stem: name
-                for name in self.names
-                if name not in sides and (stem := _split(name, second)) is not None
-            }
-            for name in self.names:
-                stem = None if name in sides else _split(name, first)
-                if stem and stem in ends and name != ends[stem]:
-                    stems.setdefault(stem, (name, ends[stem]))
+        stems: dict[str, Pair] = {}
+        for marks in self.marks_of(sides):
+            for stem, pair in _stemmed([x for x in self.names if x not in sides], marks):
+                stems.setdefault(stem, pair)
         return stems
 
     def numbered(self, *stems: str) -> list[str]:
@@ -153,7 +125,7 @@ class Header:
         """
         for stem in stems:
             places: dict[int, str] = {}
-            behind = ""
+            behind, lettered = "", all(stem + letter in self for letter in "abc")
             for name in self.names:
                 key = squeezed(name)
                 end = key.removeprefix(stem) if key.startswith(stem) else ""
@@ -162,12 +134,7 @@ class Header:
                     place, behind = int(ordinal[1]), ordinal[2]
                 elif stem and re.fullmatch(r"\d+", end):
                     place = int(end)
-                elif stem and stem != stems[0] and re.fullmatch("[a-h]", end):
-                    place = ord(end) - ord("a") + 1
-                elif stem == stems[0] and re.fullmatch("[a-h]", end):
-                    letters = [stem + chr(97 + k) for k in range(3)]
-                    if not all(one in self for one in letters):
-                        continue
+                elif stem and re.fullmatch("[a-h]", end) and (stem != stems[0] or lettered):
                     place = ord(end) - ord("a") + 1
                 else:
                     continue
@@ -178,10 +145,8 @@ class Header:
                     )
                 places[place] = name
             running = sorted(places)
-            whole = len(running) > 1 and running in (
-                [*range(1, len(running) + 1)],
-                [*range(len(running))],
-            )
+            n = len(running)
+            whole = n > 1 and running in ([*range(1, n + 1)], [*range(n)])
             if running and (whole or stem == stems[0]):
                 return [places[i] for i in running]
         return []
@@ -210,6 +175,15 @@ class Header:
                 alternatives.setdefault(label, {})["_".join(rest)] = name
                 break
         return alternatives
+
+
+def _stemmed(names: Sequence[str], marks: Pair) -> Iterator[tuple[str, Pair]]:
+    """Stems that stand with the marks of both sides, and the columns of each."""
+    ends = {_split(name, marks[1]): name for name in names}
+    for name in names:
+        stem = _split(name, marks[0])
+        if stem and ends.get(stem, name) != name:
+            yield stem, (name, ends[stem])
 
 
 def _split(name: str, mark: str) -> str | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparse_prefgp.io.files import Table, coded_ids
 from sparse_prefgp.io.values import unknown_item
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import IntArray, first_true
 from sparse_prefgp.support.words import shortened, spelt_like
 
 WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
@@ -51,7 +51,7 @@ class Ids:
         codes, texts = coded_ids(table.frame[column])
         places = [self.find(text) for text in texts]
         rows = np.array([-1 if place is None else place for place in places], np.int64)[codes]
-        for i in np.flatnonzero(rows < 0)[:1].tolist():
+        for i in first_true(rows < 0):
             text = texts[codes[i]]
             raise unknown_item(column, text, table.row(i), self.name, what, self.meant(text))
         return rows

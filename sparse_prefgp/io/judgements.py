@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from sparse_prefgp.data.answers import TIE as TIED
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import check_total
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.roles import LEANING, ROLES
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
@@ -47,10 +48,11 @@ from sparse_prefgp.io.values import (
     refuse_itself,
     weights_of,
 )
+from sparse_prefgp.io.verdicts import Pair
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import Mistakes, check_choice, check_shape
-from sparse_prefgp.support.words import agreeing, and_so, counted, listing, spelling
+from sparse_prefgp.support.words import agreeing, and_so, counted, grouped, listing, spelling
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
 FIRST, SECOND = "first", "second"
@@ -126,14 +128,14 @@ def names_of_columns(labels: Sequence[str] | Mapping[str, str]) -> dict[str, str
     return {name: name for name in column_names(labels, "labels")}
 
 
-def load_pairs(source: Source, own: tuple[str, ...] = ()) -> tuple[Table, tuple[str, str]]:
+def load_pairs(source: Source, own: tuple[str, ...] = ()) -> tuple[Table, Pair]:
     """A table of pairs, and the columns of both ids: `first` and `second`, or those of duels.
 
     :param own: the columns of both sides that a model has learned from, which do too.
     :raises ValueError: what `load` raises; no such columns.
     """
 
-    def sides(header: list[str]) -> tuple[str, str]:
+    def sides(header: list[str]) -> Pair:
         if own and {*own} <= {*header}:
             return own[0], own[1]
         duels = FIRST not in header and SECOND not in header and {WINNER, LOSER} & set(header)
@@ -141,8 +143,7 @@ def load_pairs(source: Source, own: tuple[str, ...] = ()) -> tuple[Table, tuple[
 
     table = load(source, "pairs", sides)
     found = sides(list(table.frame.columns))
-    for name in found:
-        table.require(name)
+    table.require(*found)
     return table, found
 
 
@@ -165,75 +166,97 @@ def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) ->
             refuse_itself(same, table.row, lambda i: f"item {str(ids[sides[0][i]])!r}")
     outcome: dict[str, Any] = {}
     with mistakes.noted():
-        outcome = _outcome_in(table, roles)
+        table.require(*([] if roles.grade is None else [roles.grade]))
+        outcome = outcome_of(table.frame, roles, table.row, len(table.frame))
     said: dict[str, Any] = {}
     with mistakes.noted():
         said = _columns_in(table, roles)
     mistakes.stop()
-    return _saying(Answers.between(*sides, **outcome), said, roles)
+    return Answers.between(*sides, **outcome, **said, covariate_names=roles.covariates)
 
 
-def _outcome_in(table: Table, roles: Roles) -> dict[str, Any]:
-    """The kind of each duel, and its grade where a column says one."""
+def outcome_of(columns: Mapping[str, Any], roles: Roles, where: Where, size: int) -> dict[str, Any]:
+    """The kind of each of some rows, and its grade where a column says one.
+
+    :param columns: of a table, or of a chunk of one, by name.
+    :raises ValueError: a flag that is neither 0 nor 1, or two that are 1, or a grade that is none,
+        with its row; grades and flags.
+    """
+    flagged = {i: kind for i, kind in FLAGGED.items() if kind.column in columns}
     if roles.grade is None:
         flags = {
-            i: flags_of(table.frame[kind.column], str(kind.column), table.row, kind.flags)
-            for i, kind in FLAGGED.items()
-            if kind.column in table.frame.columns
+            i: flags_of(columns[str(kind.column)], str(kind.column), where, kind.flags)
+            for i, kind in flagged.items()
         }
-        return {"kind": kinds_of(flags, len(table.frame), table.row)}
-    column = str(roles.grade)
-    table.require(column)
-    for kind in FLAGGED.values():
-        besides = kind.column in table.frame.columns and f"the column {kind.column!r}"
-        together.check(grade=f"the column of grades {column!r}", said_by_grades=besides)
-    answer = Grades.of(*grades_of(table.frame[column], column, table.row, roles.levels))
+        return {"kind": kinds_of(flags, size, where) if flags else None}
+    for kind in flagged.values():
+        together.check(
+            grade=f"the column of grades {roles.grade!r}",
+            said_by_grades=f"the column {kind.column!r}",
+        )
+    answer = Grades.of(*grades_of(columns[roles.grade], roles.grade, where, roles.levels))
     return {"kind": kinds_of_grades(answer), "answer": answer}
 
 
-def said_by(table: Table, roles: Roles, events: Answers, rows: IntArray | None = None) -> Answers:
-    """Events with the counts, weights and judges that columns of a table say.
+def measures_of(
+    columns: Mapping[str, Any],
+    roles: Roles,
+    where: Where,
+    size: int,
+    covariates: Sequence[tuple[str, ...]],
+) -> dict[str, Any]:
+    """Counts, weights and covariates of some rows, as far as columns say any.
 
-    :param rows: (e,) the row of each event; by default each row is one.
-    :raises ValueError: no such column; a count that is not whole and positive, or a weight that is
-        not positive, a judge or a person that is missing, or what is no date, with its row; several
-        of these at once.
+    :param columns: as of `outcome_of`.
+    :param covariates: as `covariate_columns` gives them.
+    :raises ValueError: a count that is not whole and positive, a weight that is not positive, or a
+        covariate that is not finite, with its row; several of these at once.
     """
-    return _saying(events, _columns_in(table, roles, rows), roles)
-
-
-def _saying(events: Answers, said: dict[str, Any], roles: Roles) -> Answers:
-    values = said.pop("covariates", None)
-    events = events.saying(**said)
-    return events if values is None else events.with_differences(values, roles.covariates)
-
-
-def _columns_in(table: Table, roles: Roles, rows: IntArray | None = None) -> dict[str, Any]:
-    """What `said_by` makes of the columns, by name."""
-    for name in roles.named:
-        table.require(name)
-    which: Any = slice(None) if rows is None else rows
-    counts, mistakes = np.ones(len(table.frame), dtype=np.int64), Mistakes()
-    said: dict[str, Any] = {}
+    mistakes, said, counts = Mistakes(), dict[str, Any](), np.ones(size, dtype=np.int64)
     with mistakes.noted():
-        if not (roles.count is None or isinstance(roles.count, str)):
-            given = np.asarray(roles.count)
-            check_shape("counts", given, len(counts), hint=", one for each row of duels")
-            counts = counts_of(given, "counts", table.row)
-        elif roles.count_column in table.frame.columns:
-            name = roles.count_column
-            counts = counts_of(table.frame[name], name, table.row)
-        check_total(counts, table.row)
-    counts = counts[which]
+        name, given = roles.count_column, columns.get(roles.count_column)
+        if not isinstance(roles.count, str | None):
+            name, given = "counts", np.asarray(roles.count)
+            check_shape(name, given, size, hint=", one for each row of duels")
+        if given is not None:
+            counts = counts_of(given, name, where)
+            check_total(counts, where)
     if np.any(counts != 1):
         said["counts"] = counts
     if roles.weight is not None:
         with mistakes.noted():
-            each = weights_of(table.frame[roles.weight], roles.weight, table.row)
-            said["weights"] = each[which] * counts
+            said["weights"] = weights_of(columns[roles.weight], roles.weight, where) * counts
+    if covariates:
+        with mistakes.noted():
+            said["covariates"] = differences_of(covariates, columns, where)
+    mistakes.stop()
+    return said
+
+
+def said_by(table: Table, roles: Roles, events: Answers, rows: IntArray) -> Answers:
+    """Events with the counts, weights and judges that columns of a table say.
+
+    :param rows: (e,) the row of each event.
+    :raises ValueError: no such column; a count that is not whole and positive, or a weight that is
+        not positive, a judge or a person that is missing, or what is no date, with its row; several
+        of these at once.
+    """
+    return events.saying(**_columns_in(table, roles, rows))
+
+
+def _columns_in(table: Table, roles: Roles, which: Any = slice(None)) -> dict[str, Any]:
+    """What the columns say of the events that these rows are, by name."""
+    table.require(*roles.named)
+    frame, mistakes = table.frame, Mistakes()
+    said: dict[str, Any] = {}
+    with mistakes.noted():
+        columns = covariate_columns(frame.columns, roles.covariates, table.name)
+        measures = measures_of(frame, roles, table.row, len(frame), columns)
+        said = {name: values[which] for name, values in measures.items()}
     with mistakes.noted():
         codes = codes_in(table, roles, which)
         said |= codes
+        counts = said.get("counts", np.ones(len(frame), dtype=np.int64)[which])
         for role in roles.codes:
             _warn_of_labels(codes[role], counts, ROLES[role].words[1])
         for labels in codes["labels"].values():
@@ -241,11 +264,8 @@ def _columns_in(table: Table, roles: Roles, rows: IntArray | None = None) -> dic
                 _warn_of_labels(labels, counts, "labels")
     if roles.date is not None:
         with mistakes.noted():
-            days = dates_of(table.frame[roles.date], roles.date, table.row, done=True)
+            days = dates_of(frame[roles.date], roles.date, table.row, done=True)
             said["time"] = days[which]
-    if roles.covariates:
-        with mistakes.noted():
-            said["covariates"] = covariates_in(table, roles.covariates)[which]
     mistakes.stop()
     return said
 
@@ -258,7 +278,9 @@ def codes_in(table: Table, roles: Roles, which: Any = slice(None)) -> dict[str, 
     """
 
     def read(column: str, what: str) -> Codes:
-        return Codes.of(labels_in(table, column, what)[which].tolist(), column)
+        table.require(column)
+        labels = labels_of(table.frame[column], column, table.row, what)
+        return Codes.of(labels[which].tolist(), column)
 
     codes = {role: read(column, ROLES[role].words[0]) for role, column in roles.codes.items()}
     return {
@@ -274,9 +296,7 @@ def _warn_of_labels(labels: Codes, counts: IntArray, what: str) -> None:
     warn_of_spellings(labels.names, f"{what} (column {labels.column!r})", how_often)
 
 
-def covariates_in(
-    table: Table, names: Sequence[str], sides: tuple[str, str] = (WINNER, LOSER)
-) -> FloatArray:
+def covariates_in(table: Table, names: Sequence[str], sides: Pair = (WINNER, LOSER)) -> FloatArray:
     """Covariates of each row, first side less second, (rows, C).
 
     :param names: each is a column with the difference, or with `winner_` and `loser_` before it a
@@ -284,15 +304,14 @@ def covariates_in(
     :raises ValueError: no such columns; a value that is not a finite number, with its row.
     """
     columns = covariate_columns(table.frame.columns, names, table.name, sides)
-    values = {name: table.frame[name] for each in columns for name in each}
-    return differences_of(columns, values, table.row)
+    return differences_of(columns, table.frame, table.row)
 
 
 def covariate_columns(
     columns: Collection[str],
     names: Sequence[str],
     source: str,
-    sides: tuple[str, str] = (WINNER, LOSER),
+    sides: Pair = (WINNER, LOSER),
 ) -> tuple[tuple[str, ...], ...]:
     """The column of each covariate, or the two columns of both sides.
 
@@ -300,6 +319,16 @@ def covariate_columns(
     :param source: whose they are, in messages.
     :raises ValueError: no such columns.
     """
+    return _of_each("covariate", columns, names, source, sides)
+
+
+def _of_each(
+    what: str,
+    columns: Collection[str],
+    names: Sequence[str],
+    source: str,
+    sides: Pair = (WINNER, LOSER),
+) -> tuple[tuple[str, ...], ...]:
     found: list[tuple[str, ...]] = []
     for name in names:
         pair = tuple(f"{side}_{name}" for side in sides)
@@ -309,14 +338,14 @@ def covariate_columns(
             found.append(pair)
         else:
             raise ValueError(
-                f"The covariate {name!r} is not a column of {source}, nor are {pair[0]!r} and "
+                f"The {what} {name!r} is not a column of {source}, nor are {pair[0]!r} and "
                 f"{pair[1]!r}; choose from {listing(list(columns)) or 'none'}."
             )
     return tuple(found)
 
 
 def differences_of(
-    columns: Sequence[tuple[str, ...]], values: Mapping[str, Any], where: Callable[[int], str]
+    columns: Sequence[tuple[str, ...]], values: Mapping[str, Any], where: Where
 ) -> FloatArray:
     """Covariates of some rows, first side less second, (rows, C).
 
@@ -332,24 +361,15 @@ def differences_of(
 
 
 def names_covariates(
-    columns: Collection[str], names: Sequence[str], sides: tuple[str, str] = (WINNER, LOSER)
+    columns: Collection[str], names: Sequence[str], sides: Pair = (WINNER, LOSER)
 ) -> bool:
     """Whether any of these covariates is among the columns of a table."""
     return any(name in columns for name in columns_of_sides(names, sides) - {*sides})
 
 
-def columns_of_sides(names: Iterable[str], sides: tuple[str, str] = (WINNER, LOSER)) -> set[str]:
+def columns_of_sides(names: Iterable[str], sides: Pair = (WINNER, LOSER)) -> set[str]:
     """The columns that may say what covariates or a context are: of the duel, or of each side."""
     return {name for each in names for name in (each, *(f"{side}_{each}" for side in sides))}
-
-
-def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.object_]:
-    """The groups, or whatever labels a column of a table holds.
-
-    :raises ValueError: no such column; a label that is missing, with its row.
-    """
-    table.require(column)
-    return labels_of(table.frame[column], column, table.row, what)
 
 
 def warn_of_spellings(
@@ -363,9 +383,7 @@ def warn_of_spellings(
     """
     if all(isinstance(name, int) for name in names):
         return
-    alike: dict[str, list[Hashable]] = {}
-    for name in names:
-        alike.setdefault(spelling(str(name)), []).append(name)
+    alike = grouped(names, lambda name: spelling(str(name)))
     several = [found for found in alike.values() if len(found) > 1]
     if not several:
         return
@@ -399,23 +417,17 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
     together.check(
         ties_table=True, ties_column=TIE in duels.frame.columns and f"the column {TIE!r}"
     )
-    named = ties.frame
-    if ITEM_A in named.columns or ITEM_B in named.columns:
-        ties.require(ITEM_A)
-        ties.require(ITEM_B)
-        # Columns of one side keep their side.
-        renamed = {}
-        for name in named.columns:
-            for old, new in ((ITEM_A, WINNER), (ITEM_B, LOSER)):
-                if name == old or name.startswith(f"{old}_"):
-                    renamed[name] = new + name.removeprefix(old)
-        named = named.rename(columns=renamed)
-    ties = replace(ties, frame=named)
-    for name in (WINNER, LOSER):
-        ties.require(name)
+    if {ITEM_A, ITEM_B} & {*ties.frame.columns}:
+        ties.require(ITEM_A, ITEM_B)
+        frame = ties.frame
+        for old, new in ((ITEM_A, WINNER), (ITEM_B, LOSER)):  # columns of one side keep their side
+            names = frame.columns.str.replace(f"^{old}(?=_|$)", new, regex=True)
+            frame = frame.set_axis(names, axis=1)
+        ties = replace(ties, frame=frame)
+    ties.require(WINNER, LOSER)
     ties.refuse_empty("ties")
-    common = [name for name in duels.frame.columns if name in named.columns]
-    below = named[common].assign(**{TIE: 1})
+    common = [name for name in duels.frame.columns if name in ties.frame.columns]
+    below = ties.frame[common].assign(**{TIE: 1})
     if COUNT in duels.frame.columns and COUNT not in common:
         below[COUNT] = 1
     frame = require_pandas().concat([duels.frame.assign(**{TIE: 0}), below], ignore_index=True)
@@ -487,7 +499,8 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     if not wanted:
         return table
     stacked, at, shared = _sides(table, wanted)
-    values = Table(stacked, "the duels", _rows_of(table).select(at), omit="of the context")
+    rows = table.duel_row_names or RowNames("the duels")
+    values = Table(stacked, "the duels", rows.select(at), omit="of the context")
     values = in_iso(values, wanted, remedy=REMEDY)
     stacked = values.frame
     numeric, categorical = feature_kinds(values, wanted)
@@ -500,7 +513,8 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     both = table.events.sides[order]
     keys = np.column_stack([both, *codes])
     _, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    number = number.reshape(-1).astype(np.int64)
+    row = np.empty(len(order), dtype=np.int64)
+    row[order] = number.reshape(-1)
     base = both[first]
     missing = table.num_items - len(np.unique(base))
     if missing:
@@ -520,7 +534,7 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         table,
         items=items,
         item_ids=ids,
-        events=table.events.saying(_back(number, order)),
+        events=table.events.saying(row),
         numeric=(*table.numeric, *numeric),
         categorical=(*table.categorical, *categorical),
         row_names=table.row_names.select(base),
@@ -535,13 +549,6 @@ def _by_place(events: Answers) -> IntArray:
     event = events.event_of_side
     place = np.arange(len(events.sides)) - events.offsets[:-1][event]
     return np.argsort(place, kind="stable")
-
-
-def _back(values: IntArray, order: IntArray) -> IntArray:
-    """Values that were put into an order, as they were before."""
-    found = np.empty_like(values)
-    found[order] = values
-    return found
 
 
 def _sides(table: DuelTable, names: Sequence[str]) -> tuple[Any, IntArray, list[str]]:
@@ -588,26 +595,12 @@ def refuse_columns_of_items(names: Sequence[str], columns: Collection[str]) -> N
 
 def context_columns(
     columns: Collection[str], names: Sequence[str], source: str
-) -> tuple[tuple[str, str], ...]:
+) -> tuple[Pair, ...]:
     """The columns of winner and loser for each name: twice the same where it is of the duel.
 
     :param columns: that there are.
     :param source: whose they are, in messages.
     :raises ValueError: no such columns.
     """
-    found = []
-    for name in names:
-        pair = f"{WINNER}_{name}", f"{LOSER}_{name}"
-        if name in columns:
-            pair = name, name
-        elif not all(side in columns for side in pair):
-            raise ValueError(
-                f"The context {name!r} is not a column of {source}, nor are {pair[0]!r} and "
-                f"{pair[1]!r}; choose from {listing(columns) or 'none'}."
-            )
-        found.append(pair)
-    return tuple(found)
-
-
-def _rows_of(table: DuelTable) -> RowNames:
-    return table.duel_row_names or RowNames("the duels", None)
+    found = _of_each("context", columns, names, source)
+    return tuple((each[0], each[-1]) for each in found)

@@ -9,7 +9,7 @@ from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.table import PeopleTable
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.dates import in_iso
-from sparse_prefgp.io.files import Source, Table, load
+from sparse_prefgp.io.files import Source, Table, load_with_ids
 from sparse_prefgp.support import together
 from sparse_prefgp.support.words import id_text
 
@@ -22,13 +22,7 @@ def load_people(source: Source) -> Table:
 
     :raises ValueError: what `load` raises; no rows.
     """
-    table = load(source, "people", lambda header: [_person_id(header)])
-    table.refuse_empty("people")
-    return replace(table, id_column=_person_id(list(table.frame.columns)), omit=PEOPLE_REMEDY)
-
-
-def _person_id(columns: list[str]) -> str:
-    return PERSON_ID if PERSON_ID in columns or not columns else columns[0]
+    return replace(load_with_ids(source, "people", PERSON_ID), omit=PEOPLE_REMEDY)
 
 
 def people_of(source: Source | None, people: Codes | None) -> PeopleTable | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import FLAGGED, KINDS, Answers, Codes
+from sparse_prefgp.data.answers import FLAGGED, KINDS, Answers
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.flags import YES_AND_NO
@@ -44,10 +44,10 @@ from sparse_prefgp.io.people import people_of
 from sparse_prefgp.io.sets import PEOPLE
 from sparse_prefgp.io.sides import BOTH_BAD, SIDE
 from sparse_prefgp.io.texts import Encoder, features_like, items_given
-from sparse_prefgp.io.values import levels_of
+from sparse_prefgp.io.values import named_levels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.words import id_text
+from sparse_prefgp.support.words import agreeing, id_text
 
 # What a column calls two sides, one of which won, and the most answers that it may hold besides.
 _SIDES, _FEW = (("left", "right"), ("first", "second")), 6
@@ -144,7 +144,7 @@ def read_table(
     stated = Stated(**form, person=person, ignore=tuple(ignore), covariates=tuple(names))
     items = items_given(items, embedding, text=text, text_features=text_features)
     item_table = None if items is None else load_items(items)
-    levels = _grades(grade, grades)[1]
+    levels = named_levels(grade, grades)
     together.check(grade=grade is not None, said_by_grades=ties is not None and "a table of ties")
     made = understood(duels, stated, DUELS, grade=grade)
     table = made.table if ties is None else followed_by_ties(made.table, ties)
@@ -184,13 +184,12 @@ def read_table(
     orders = {*table.orders.values(), *columns.table.orders.values()}
     if len(orders) == 1:
         made = made._replace(remembered={**made.remembered, ORDER: orders.pop()})
-    return finished(found, made, events.person, people, roles, columns.table, context, item)
+    return finished(found, made, people, roles, columns.table, context, item)
 
 
 def finished(
     table: DuelTable,
     made: Understood,
-    person: Codes | None,
     people: Source | None,
     roles: Roles,
     items: Table,
@@ -208,10 +207,10 @@ def finished(
     left = (made.called.get(str(name), str(name)) for name in table.unused)
     unused = tuple(dict.fromkeys((*made.read_as.unused, *left)))
     answers = {kind.name: number for kind, number in zip(KINDS, often, strict=False) if number}
-    asked = [] if person is not None else _asking_for_people(table)
+    asked = [] if events.person is not None else _asking_for_people(table)
     table = replace(
         table,
-        people=people_of(people, person),
+        people=people_of(people, events.person),
         roles={**roles.by_role, **made.remembered},
         read_as=replace(made.read_as, answers=answers, unused=unused).noting(*asked),
     )
@@ -238,16 +237,16 @@ def _warn_of_draws(table: DuelTable) -> None:
     """Of columns that nobody named and that may say which duels were tied."""
     sides = tuple(f"{side}_" for side in (WINNER, LOSER))
     found = [
-        name
+        repr(name)
         for name in table.unused
         if not str(name).startswith(sides) and _is_of_both(table.context[name])
     ]
     if found:
-        several = len(found) > 1
+        one = len(found) == 1
         warnings.warn(
-            f"Column{'s' * several} {', '.join(map(repr, found))} hold{'s' * (not several)} only 0 "
-            f"and 1 and {'are' if several else 'is'} not used: if 1 is a draw, rename it to tie, "
-            "else such rows count as wins.",
+            f"Column{'s' * (not one)} {', '.join(found)} hold{'s' * one} only 0 and 1 and "
+            f"{agreeing(len(found))} not used: if 1 is a draw, rename it to tie, else such rows "
+            "count as wins.",
             stacklevel=3,
         )
 
@@ -272,17 +271,8 @@ def _warn_of_answers(table: DuelTable) -> None:
 
 def _is_of_both(column: Any) -> bool:
     """Whether each value is 0 or 1, or False or True, and both are there."""
-    values = {id_text(value).lower() for value in column.unique()[: len(YES_AND_NO)]}
-    return column.nunique(dropna=False) == 2 and {YES_AND_NO.get(v) for v in values} == {
-        True,
-        False,
-    }
-
-
-def _grades(grade: str | None, levels: Any) -> tuple[str | None, tuple[str, ...] | None]:
-    """A column of grades, and the names of its levels, checked."""
-    together.check(levels_of_grades=levels is not None, no_grade=grade is None)
-    return grade, None if levels is None else levels_of(levels)
+    values = {YES_AND_NO.get(id_text(x).lower()) for x in column.unique()[: len(YES_AND_NO)]}
+    return column.nunique(dropna=False) == 2 and values == {True, False}
 
 
 def table_of(

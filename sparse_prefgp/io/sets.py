@@ -11,20 +11,21 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.read_as import ReadAs
-from sparse_prefgp.io.answers import Sets
-from sparse_prefgp.io.files import ITEM_ID, Table, id_text, ids_of, refuse_control
+from sparse_prefgp.io.answers import Sets, begin
+from sparse_prefgp.io.files import ITEM_ID, Table, are_flags, id_text, ids_of, refuse_control
 from sparse_prefgp.io.header import QUESTIONS, Header, labelled
-from sparse_prefgp.io.ids import WHOLE_NUMBER, is_zero
-from sparse_prefgp.io.verdicts import Texts
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.io.ids import WHOLE_NUMBER, Ids, is_zero
+from sparse_prefgp.support.arrays import BoolArray, IntArray, Texts, first_true
 from sparse_prefgp.support.words import (
     agreeing,
     and_so,
     counted,
+    grouped,
     listing,
     shortened,
     spelt_like,
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 
 CHOICE_SET, CHOSEN, BEST, WORST = "choice_set", "chosen", "best", "worst"
 RANKING, RANK, BEST_AND_WORST = "ranking", "rank", "best_worst"
+# What an answer of each kind is called, and the columns that say which option was taken.
+ANSWERS = {
+    "choices": ("choice", (CHOSEN,)),
+    "best_worst": ("answer", (BEST, WORST)),
+    "rankings": ("ranking", ()),
+}
 NAMES = (CHOICE_SET, ITEM_ID, CHOSEN, BEST, WORST, RANKING, RANK, BEST_AND_WORST)
 OPTIONS = ("option", "item", "alt", "alternative", "variety", "product", "candidate", "profile")
 RANKS = ("rank", "ranked", "place", "pos", "position", "preference", "")
@@ -87,6 +94,9 @@ class Long:
         self.table, self.form, self.kind, self.asked = table, form, kind, asked
         self.frame = table.frame
         self.header = Header(table.frame.columns)
+        self.described = Header(name for name in self.header.names if name not in form.ignore)
+        self.what, self.marks = ANSWERS[kind]
+        self.set_column = RANKING if kind == "rankings" else CHOICE_SET
         self.columns: dict[str, str] = {}
         self.notes: list[str] = []
         self.left_out: dict[str, int] = {}
@@ -94,16 +104,6 @@ class Long:
         self.by_name = False
 
     # ---- which columns ---------------------------------------------------------------------------
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """The columns of what was chosen, in the words of this package."""
-        return {"choices": (CHOSEN,), "best_worst": (BEST, WORST)}.get(self.kind, ())
-
-    @property
-    def set_column(self) -> str:
-        """What says which set a row belongs to, in the words of this package."""
-        return RANKING if self.kind == "rankings" else CHOICE_SET
 
     def options(self) -> list[str]:
         """The columns that hold all that was shown."""
@@ -126,10 +126,7 @@ class Long:
 
         :raises ValueError: a form that is none, or that may be read in two ways.
         """
-        if self.kind == "rankings":
-            table, form = self._rankings()
-        else:
-            table, form = self._marked()
+        table, form = self._rankings() if self.kind == "rankings" else self._marked()
         read_as = ReadAs(form, self.columns, left_out=self.left_out, notes=tuple(self.notes))
         return table, read_as
 
@@ -158,129 +155,115 @@ class Long:
         chosen."""
         stems = dict.fromkeys(re.sub(r"\d+$", "", squeezed(name)) for name in self.header.names)
         for stem in stems:
-            questions = stem in ("", *QUESTIONS)
-            options = [] if questions else self.header.numbered("", stem)
-            shown = [ids_of(self.frame[name]) for name in options]
-            if len(options) > 1 and all(
-                np.any([(texts == ids_of(self.frame[name])) for texts in shown], axis=0).all()
-                for name in marked
-            ):
+            options = [] if stem in ("", *QUESTIONS) else self.header.numbered("", stem)
+            if len(options) < 2:
+                continue
+            shown = self._cells(options)
+            values = (ids_of(self.frame[name])[:, None] for name in marked)
+            if all((shown == texts).any(1).all() for texts in values):
                 return options
         return []
 
     def _refuse_flags(self, chosen: str) -> None:
         """Refuse 0 and 1 next to attributes of several alternatives in one row, which may be
         positions."""
-        found = self.header.attributes(self.form.options)
-        numbered = [columns for label, columns in found.items() if label.isdigit()]
-        common = set.intersection(*map(set, numbered)) if len(numbered) > 1 else set()
+        found, common = self._numbered_attributes()
         long = any(self.header.column(name) for name in (CHOICE_SET, ITEM_ID))
-        if len(numbered) == 2 and common and not long and self._flags(chosen):
+        if len(found) == 2 and common and not long and self._flags(chosen):
             raise ValueError(
                 f"The column {chosen!r} of {self.table.name} holds 0 and 1 alone, next to "
-                f"attributes of {len(numbered)} alternatives in each row; say whether it is the "
+                f"attributes of {len(found)} alternatives in each row; say whether it is the "
                 "position of one (--chosen-by position-from-0 or position, chosen_by=), or write "
                 "a row for each alternative."
             )
 
     def _flags(self, column: str) -> bool:
         by_code = (self.form.chosen_by or "name") != "name"
-        texts = {text.casefold() for text in ids_of(self.frame[column])}
-        return not by_code and texts <= {*YES_AND_NO, ""}
+        return not by_code and are_flags(self.frame[column], "")
 
     # ---- one row for each answer -----------------------------------------------------------------
 
     def _melted(
-        self, there: BoolArray, items: Sequence[Texts], drop: Sequence[str], **columns: Any
+        self, there: BoolArray, items: Texts | None, drop: Sequence[str], **columns: Any
     ) -> Table:
         """A row for each cell that is there, (rows, k), answer by answer."""
         alone = there.sum(1) < 2
         if self.kind == "rankings" and alone.any() and not alone.all():
             self.left_out["of one item or none, which say nothing"] = int(alone.sum())
             there = there & ~alone[:, None]
-        bare = np.flatnonzero(~there.any(1))
-        if bare.size and not self.left_out:
+        for i in () if self.left_out else first_true(~there.any(1)):
             raise ValueError(
-                f"{_begin(self.table.row(int(bare[0])))} has no item; give at least two, or remove "
-                "it."
+                f"{begin(self.table.row(i))} has no item; give at least two, or remove it."
             )
         row, at = np.nonzero(there)
         frame = self.frame.drop(columns=[*dict.fromkeys(drop)]).iloc[row].reset_index(drop=True)
         said = {name: values[row, at] for name, values in columns.items()}
-        if items:
-            said[ITEM_ID] = np.stack(items, 1)[row, at]
+        if items is not None:
+            said[ITEM_ID] = items[row, at]
         own = self.header.column(self.set_column)
         if own is None or own in drop:
             said[self.set_column] = row
         else:
-            what = {"choices": "choice", "rankings": "ranking"}.get(self.kind, "answer")
-            Sets.of(self.table, own, what).refuse_twice(self.table)
+            Sets.of(self.table, own, self.what).refuse_twice(self.table)
             frame = frame.rename(columns={own: self.set_column})
-        table = self.table
-        return replace(table, frame=frame.assign(**said), row=table.row.select(row))
+        return self.table.of_rows(frame.assign(**said), row)
 
-    def _ids(self, name: str) -> Texts:
-        texts = ids_of(self.frame[name])
-        refuse_control(texts.tolist(), name, self.table.row)
-        return texts
+    def _cells(self, names: Sequence[str]) -> Texts:
+        """Columns of ids as texts, (rows, k)."""
+        texts = [ids_of(self.frame[name]) for name in names]
+        for name, column in zip(names, texts, strict=True):
+            refuse_control(column.tolist(), name, self.table.row)
+        return np.stack(texts, 1)
 
     def _wide(self, options: Sequence[str], marked: Sequence[str | None]) -> Table:
         self.table.require(
             *(mark for mark, name in zip(self.marks, marked, strict=False) if name is None)
         )
-        shown = [self._ids(name) for name in options]
-        self._refuse_zeros(options, shown, [str(name) for name in marked])
-        self.columns = {"options": ", ".join(options)}
+        shown = self._cells(options)
         named = [name for name in marked if name is not None]
+        self._refuse_zeros(options, shown, named)
+        self.columns = {"options": ", ".join(options)}
         places = self._among(named, shown, options) if named else []
         said = {}
         for mark, name, at in zip(self.marks, named, places, strict=False):
             self.columns[mark] = name
             said[mark] = (at[:, None] == np.arange(len(options))).astype(np.int64)
-        if len(places) == 2 and (both := np.flatnonzero(places[0] == places[1])).size:
-            i = int(both[0])
+        for i in first_true(places[0] == places[1]) if len(places) == 2 else ():
             raise ValueError(
-                f"{_begin(self.table.row(i))} has the item {shown[places[0][i]][i]!r} as the best "
+                f"{begin(self.table.row(i))} has the item {shown[i, places[0][i]]!r} as the best "
                 "and as the worst; correct one of them."
             )
         self.by_name = True
-        there = np.stack([texts != "" for texts in shown], 1)
-        return self._melted(there, shown, [*options, *named], **said)
+        return self._melted(shown != "", shown, [*options, *named], **said)
 
-    def _refuse_zeros(
-        self, listed: Sequence[str], shown: Sequence[Texts], marked: Sequence[str]
-    ) -> None:
+    def _refuse_zeros(self, listed: Sequence[str], shown: Texts, marked: Sequence[str]) -> None:
         """Empty cells of 0 that is nobody: at the ends of rows alone, if no item is called so."""
-        empty, chosen_texts = self.form.empty, [ids_of(self.frame[name]) for name in marked]
-        known = {*self.form.ids, *(text for texts in chosen_texts for text in texts)}
+        empty = self.form.empty
+        chosen = {text for name in marked for text in ids_of(self.frame[name])}
+        known = {*self.form.ids, *chosen}
         for word in (*empty, *(word for word in _NOT_RANKED if word and word not in known)):
-            here = np.stack([texts == word for texts in shown], 1)
-            there = np.stack([texts != "" for texts in shown], 1) & ~here
-            between = (here & np.flip(np.maximum.accumulate(np.flip(there, 1), 1), 1)).any()
+            here = shown == word
+            between = (here & _before_others((shown != "") & ~here)).any()
             cells = counted(int(here.sum()), "cell")
             if word == "NA" and word not in empty and between and not (here.sum(1) > 1).any():
                 self.notes.append(f"NA ({cells}) is an item; if it is nobody, say --empty NA")
             elif here.any():
-                for texts in shown:
-                    texts[texts == word] = ""
+                shown[here] = ""
                 self.notes.append(f"{word} ({cells}) is nobody")
-        zero = np.stack([[is_zero(text) for text in texts] for texts in shown], 1)
+        zero = np.vectorize(is_zero, otypes=[bool])(shown)
         if empty or not zero.any() or any(map(is_zero, self.form.ids)):
             return
-        there = np.stack([texts != "" for texts in shown], 1)
-        at_end = ~np.flip(np.maximum.accumulate(np.flip(there & ~zero, 1), 1), 1)
-        chosen = any(is_zero(text) for texts in chosen_texts for text in texts)
+        is_chosen = any(map(is_zero, chosen))
         row, place = (int(x) for x in np.argwhere(zero)[0])
-        if chosen or (zero & ~at_end).any():
-            if chosen or zero[:, 0].any():
+        if is_chosen or (zero & _before_others((shown != "") & ~zero)).any():
+            if is_chosen or zero[:, 0].any():
                 return  # an item like the others
             raise ValueError(
-                f"{_begin(self.table.row(row))} has 0 in {listed[place]!r}, which may be an item "
+                f"{begin(self.table.row(row))} has 0 in {listed[place]!r}, which may be an item "
                 "or nobody; give --empty 0 (empty=) if it is nobody, else a table of items with "
                 "the id 0 (--items)."
             )
-        for texts in shown:
-            texts[[is_zero(text) for text in texts]] = ""
+        shown[zero] = ""
         rows = counted(int(zero.any(1).sum()), "row")
         self.notes.append(
             f"0 stands at the ends of rows alone ({rows}) and is nobody (a table of items with the "
@@ -290,7 +273,7 @@ class Long:
     def _among(
         self,
         names: Sequence[str],
-        shown: Sequence[Texts],
+        shown: Texts,
         options: Sequence[str],
         optional: bool = False,
     ) -> list[IntArray]:
@@ -306,15 +289,16 @@ class Long:
             self.form.chosen_by is None and any("0" in texts for texts in columns)
         )
         readings = [self._codes(texts, shown, options, int(not from_0)) for texts in columns]
-        bad: dict[str, list[tuple[str, int]]] = {}
-        for how in readings[0]:
-            bad[how] = [
+        bad = {
+            how: [
                 (name, int(i))
                 for name, texts, places in zip(names, columns, readings, strict=True)
                 for i in np.flatnonzero((places[how] < 0) & ~(optional & (texts == "")))
             ]
+            for how in readings[0]
+        }
         # Codes are none where some are names, unless somebody says so.
-        named = len(bad["name"]) < sum(map(len, columns)) - sum((x == "").sum() for x in columns)
+        named = len(bad["name"]) < sum((texts != "").sum() for texts in columns)
         how = min(bad, key=lambda word: len(bad[word]))
         if bad[how] and named:
             how = "name"
@@ -322,75 +306,61 @@ class Long:
         how = stated or how
         if bad[how]:
             name, i = bad[how][0]
-            text, here = columns[names.index(name)][i], [column[i] for column in shown]
-            raise self._not_among(name, text, i, here, optional)
+            raise self._not_among(name, columns[names.index(name)][i], i, shown[i], optional)
         if how == "name" and not stated and not bad["position"]:
             for name, texts, places in zip(names, columns, readings, strict=True):
-                for i in np.flatnonzero(places["position"] != places["name"])[:1]:
-                    other = shown[places["position"][i]][i]
+                for i in first_true(places["position"] != places["name"]):
+                    other = shown[i, places["position"][i]]
                     raise ValueError(
                         f"The column {name!r} has only numbers of options, such as {texts[i]} in "
-                        f"{self.table.row(int(i))}, which may be the item {texts[i]!r} or the "
+                        f"{self.table.row(i)}, which may be the item {texts[i]!r} or the "
                         f"option at that position, {other!r}; say which (--chosen-by name or "
                         "position, chosen_by=)."
                     )
+        which = f"{and_so(map(repr, names))} {agreeing(len(names), 'holds', 'hold')}"
         letters = any((places["letter"] != places["name"]).any() for places in readings)
         if how == "name" and not bad["letter"] and letters:
             self.notes.append(
-                f"{and_so(map(repr, names))} {agreeing(len(names), 'holds', 'hold')} names, which "
-                "are letters too, and are not taken for the place of an option"
+                f"{which} names, which are letters too, and are not taken for the place of one"
             )
         from_0 = from_0 and how == "position"
         self.chosen_by = "position-from-0" if from_0 else how
         if how != "name":
-            self.notes.append(
-                f"{and_so(map(repr, names))} {agreeing(len(names), 'holds', 'hold')} the {how} of "
-                f"an option{', counted from 0' * from_0}, not its name"
-            )
+            since = ", counted from 0" * from_0
+            self.notes.append(f"{which} the {how} of an option{since}, not its name")
         return [places[how] for places in readings]
 
     def _codes(
-        self, texts: Texts, shown: Sequence[Texts], options: Sequence[str], start: int
+        self, texts: Texts, shown: Texts, options: Sequence[str], start: int
     ) -> dict[str, IntArray]:
         """The option of each row that a text may be, (rows,), -1 for none, by what it is of it.
 
         :param start: the position of the first option.
         """
-        name = np.full(len(texts), -1)
-        for place in reversed(range(len(shown))):
-            name[(shown[place] == texts) & (texts != "")] = place
+        same = (shown == texts[:, None]) & (texts != "")[:, None]
+        name = np.where(same.any(1), same.argmax(1), -1)
         for i in np.flatnonzero((name < 0) & (texts != "")):
-            if WHOLE_NUMBER.fullmatch(texts[i]):
-                number = int(float(texts[i]))
-                here = [
-                    j
-                    for j, column in enumerate(shown)
-                    if WHOLE_NUMBER.fullmatch(column[i]) and int(float(column[i])) == number
-                ]
-                name[i] = here[0] if len(here) == 1 else -1
+            place = Ids({text: j for j, text in enumerate(shown[i])}).find(texts[i])
+            name[i] = -1 if place is None else place
         keys = [squeezed(text) for text in texts]
-        columns = [squeezed(name) for name in options]
-        numbers = [int(float(x)) if WHOLE_NUMBER.fullmatch(x) else -1 for x in texts]
+        columns = {squeezed(name): j for j, name in enumerate(options)}
         codes = {
-            "position": [n - start if n >= start else -1 for n in numbers],
+            "position": [int(float(x)) - start if WHOLE_NUMBER.fullmatch(x) else -1 for x in texts],
             "letter": [ord(key) - 97 if re.fullmatch("[a-z]", key) else -1 for key in keys],
-            "column": [columns.index(key) if key in columns else -1 for key in keys],
+            "column": [columns.get(key, -1) for key in keys],
             "number": [int(x[1]) - 1 if (x := _NUMBERED.fullmatch(key)) else -1 for key in keys],
         }
-        readings = {"name": name}
-        for how, places in codes.items():
-            there = [0 <= k < len(shown) and shown[k][i] != "" for i, k in enumerate(places)]
-            readings[how] = np.where(there, places, -1)
-        return readings
+        return {"name": name} | {
+            how: np.array(
+                [
+                    k if 0 <= k < len(row) and row[k] else -1
+                    for k, row in zip(at, shown, strict=True)
+                ]
+            )
+            for how, at in codes.items()
+        }
 
-    def _not_among(
-        self,
-        name: str,
-        text: str,
-        i: int,
-        ids: Sequence[str],
-        optional: bool,
-    ) -> ValueError:
+    def _not_among(self, name: str, text: str, i: int, ids: Texts, optional: bool) -> ValueError:
         here = [id for id in ids if id]
         same = next((id for id in here if squeezed(id) == squeezed(text)), "")
         near = None if not text or WHOLE_NUMBER.fullmatch(text) else spelt_like(text, here)
@@ -410,18 +380,21 @@ class Long:
     def _attributes(self, chosen: str) -> tuple[dict[str, dict[str, str]], bool]:
         """Columns that describe alternatives, by alternative and attribute, and whether these have
         names and no numbers."""
-        others = [name for name in self.header.names if name not in self.form.ignore]
-        found = Header(others).attributes(self.form.options)
         if self.form.options:
-            return found, True
-        found = {label: columns for label, columns in found.items() if label.isdigit()}
-        common = set.intersection(*map(set, found.values())) if len(found) > 1 else set()
+            return self.described.attributes(self.form.options), True
+        found, common = self._numbered_attributes()
         self._refuse_families(found, common)
         numbers, k = sorted(map(int, found)), len(found)
         if common and numbers in ([*range(1, k + 1)], [*range(k)]):
             return {label: found[label] for label in sorted(found, key=int)}, False
         values = {*ids_of(self.frame[chosen])} - {"", self.form.none}
         return labelled(self.header.names, map(str, values)), True
+
+    def _numbered_attributes(self) -> tuple[dict[str, dict[str, str]], set[str]]:
+        """Those of alternatives with numbers, and the attributes that all of these have."""
+        found = self.described.attributes(self.form.options)
+        found = {label: columns for label, columns in found.items() if label.isdigit()}
+        return found, set.intersection(*map(set, found.values())) if len(found) > 1 else set()
 
     def _refuse_families(self, found: dict[str, dict[str, str]], common: set[str]) -> None:
         """Refuse attributes of other alternatives than those of the others."""
@@ -441,29 +414,25 @@ class Long:
 
     def _conjoint(self, attributes: dict[str, dict[str, str]], chosen: str, named: bool) -> Table:
         """A row for each alternative that columns describe."""
-        labels, none, pd = [*attributes], self.form.none, require_pandas()
-        texts = ids_of(self.frame[chosen])
+        labels, none, texts = [*attributes], self.form.none, ids_of(self.frame[chosen])
+        alternatives = labels if none is None else [*labels, ""]
         names = [*dict.fromkeys(name for label in labels for name in attributes[label])]
         if not self.form.options:  # what only some have is no attribute of theirs
             names = [name for name in names if all(name in attributes[x] for x in labels)]
-        attributes = {x: {n: c for n, c in attributes[x].items() if n in names} for x in labels}
-        used = [column for label in labels for column in attributes[label].values()]
+        used = [attributes[x][name] for x in labels for name in names if name in attributes[x]]
         is_none = np.zeros(len(texts), bool) if none is None else texts == none
         where = self._chosen_label(chosen, texts, labels, named, is_none)
-        blank = pd.Series([None] * len(texts), dtype=object)
-        extra = [""] if none is not None else []
-        cells: dict[str, Any] = {}
+        cells, blank = dict[str, Any](), np.full(len(texts), None)
         for name in names:
-            columns = [attributes[label].get(name) for label in labels] + [None for _ in extra]
-            each = [blank if c is None else self.frame[c].astype(object) for c in columns]
-            cells[name] = np.stack([column.to_numpy(dtype=object) for column in each], 1)
-        there = self._shown(cells, where, len(labels) + len(extra))
+            columns = [attributes.get(label, {}).get(name) for label in alternatives]
+            each = [blank if c is None else self.frame[c].to_numpy(dtype=object) for c in columns]
+            cells[name] = np.stack(each, 1)
+        there = self._shown(cells, where, len(alternatives))
         if named:
-            alternatives = np.array([*labels, *extra], dtype=object)
-            cells[ITEM_ID] = np.tile(alternatives, (len(texts), 1))
+            cells[ITEM_ID] = np.tile(np.array(alternatives, dtype=object), (len(texts), 1))
         cells[CHOSEN] = (where[:, None] == np.arange(there.shape[1])).astype(np.int64)
         clash = [name for name in cells if name in self.frame.columns and name not in used]
-        table = self._melted(there, [], [*used, chosen, *clash], **cells)
+        table = self._melted(there, None, [*used, chosen, *clash], **cells)
         names = [name for name in names if name in cells]
         for name in names:
             table.frame[name] = table.frame[name].infer_objects()
@@ -523,38 +492,25 @@ class Long:
     # ---- a row for each alternative --------------------------------------------------------------
 
     def _long(self, marked: Sequence[str | None]) -> Table:
-        frame, header = self.frame, self.header
-        renamed: dict[str, str] = {}
+        header = self.header
         own = header.column(self.set_column, *(() if self.asked else SETS))
-        if own is not None:
-            renamed[own] = self.set_column
         item = header.column(ITEM_ID)
         if item is None and self._names_items(own):
             item = header.column(*_ITEMS)
-        if item is not None:
-            renamed[item] = ITEM_ID
-        said: dict[str, Any] = {}
-        scored = None
-        if self.kind == "best_worst" and not any(marked):
-            scored = self._scored()
-            if scored is not None:
-                texts = [x.casefold() for x in ids_of(frame[scored])]
-                said = {
-                    mark: np.array([_SCORED[x] == mark for x in texts]).astype(np.int64)
-                    for mark in self.marks
-                }
-                self.columns |= dict.fromkeys(self.marks, scored)
-        for mark, name in zip(self.marks, marked, strict=True):
-            if name is not None:
-                renamed[name] = mark
-        table = self.table
-        frame = frame.drop(columns=[] if scored is None else [scored]).assign(**said)
-        self.columns = {
-            **{known: name for name, known in renamed.items()},
-            **self.columns,
-        }
-        table = replace(table, frame=frame.rename(columns=renamed))
-        return self._by_person(table, own)
+        frame, said = self.frame, dict[str, Any]()
+        scored = None if self.kind != "best_worst" or any(marked) else self._scored()
+        if scored is not None:
+            texts = [x.casefold() for x in ids_of(frame[scored])]
+            said = {
+                mark: np.array([_SCORED[x] == mark for x in texts], np.int64) for mark in self.marks
+            }
+            frame = frame.drop(columns=scored)
+        found = (own, self.set_column), (item, ITEM_ID), *zip(marked, self.marks, strict=True)
+        renamed = {name: known for name, known in found if name is not None}
+        self.columns = {known: name for name, known in renamed.items()}
+        self.columns |= dict.fromkeys(said, str(scored))
+        frame = frame.assign(**said).rename(columns=renamed)
+        return self._by_person(replace(self.table, frame=frame), own)
 
     def _scored(self) -> str | None:
         """The column of 1, 0 and -1, or best and worst: one of a usual name, or the only one."""
@@ -575,14 +531,8 @@ class Long:
         name = self.header.column(*_ITEMS)
         if name is None or squeezed(name) not in POSITIONS or own is None:
             return name is not None
-        texts, sets = ids_of(self.frame[name]), ids_of(self.frame[own])
-        new = np.append(True, sets[1:] != sets[:-1])
-        place = np.arange(len(sets)) - np.flatnonzero(new)[np.cumsum(new) - 1]
-        running = all(
-            text in (str(i + 1), chr(ord("A") + i)) for text, i in zip(texts, place, strict=True)
-        )
         others = {*self.frame.columns} - {name, own, *self.header.every(*PEOPLE, *self.marks)}
-        return not (running and others)
+        return not (others and counts_rows(self.frame[name], ids_of(self.frame[own])))
 
     def _by_person(self, table: Table, own: str | None) -> Table:
         """Sets whose numbers begin again for each person."""
@@ -613,9 +563,9 @@ class Long:
         matrix = self.form.options and ({*options} & {*places} or not self.holds_places(options))
         if places and not matrix:
             self._refuse_matrix(places)
-            missing = [i for i in range(1, len(places) + 1) if not _has_number(places, i)]
-            if missing:
-                self.table.require(f"{RANK}_{missing[0]}")
+            numbers = {int(re.sub(r"\D", "", name) or 0) for name in places}
+            for missing in sorted({*range(1, len(places) + 1)} - numbers):
+                self.table.require(f"{RANK}_{missing}")
             return self._wide_ranking(places, options), "a row for each ranking"
         if options and self.holds_places(options):
             return self._matrix_of_places(options), "a column for each item, with its place"
@@ -626,12 +576,8 @@ class Long:
         if cell is not None and any(re.search(r"[>,|;]|^\[", text) for text in ids_of(frame[cell])):
             return self._in_one_cell(cell), "a row for each ranking, in one cell"
         place = header.column(*PLACES)
-        renamed = {}
         own = header.column(RANKING, *SETS, CHOICE_SET)
         item = header.column(ITEM_ID, *_ITEMS, "name", "driver", "runner", "horse", "player")
-        for name, known in ((own, RANKING), (item, ITEM_ID), (place, RANK)):
-            if name is not None:
-                renamed[name] = known
         would_do = self._columns_of_places() if place is None or item is None else []
         if would_do:
             raise ValueError(
@@ -639,14 +585,15 @@ class Long:
                 "each row; if they are items with their places, say so (--rankings FILE --options "
                 f"{','.join(would_do)}, options=)."
             )
+        found = (own, RANKING), (item, ITEM_ID), (place, RANK)
+        renamed = {name: known for name, known in found if name is not None}
         self.columns = {known: name for name, known in renamed.items()}
         frame = frame.rename(columns=renamed)
-        if self.form.empty and RANK in frame.columns:
-            cells = ids_of(frame[RANK])
-            frame = frame.assign(
-                **{RANK: np.where(np.isin(cells.astype(str), self.form.empty), "", cells)}
-            )
-        for i, cell in enumerate(ids_of(frame[RANK]) if RANK in frame.columns else ()):
+        cells = ids_of(frame[RANK]) if RANK in frame.columns else np.empty(0, dtype=object)
+        if self.form.empty and cells.size:
+            cells[np.isin(cells, self.form.empty)] = ""
+            frame = frame.assign(**{RANK: cells})
+        for i, cell in enumerate(cells):
             if cell and not re.fullmatch(r"[+-]?\d+([.,]\d+)?", cell):
                 raise ValueError(
                     f"The place (column {place!r}) is {shortened(cell)} in {self.table.row(i)}, "
@@ -654,9 +601,9 @@ class Long:
                     "--unranked-last if such stand below all others."
                 )
         table = self._by_person(replace(self.table, frame=frame), own)
-        if {RANKING, RANK} <= {*table.frame.columns}:
-            ranks = require_pandas().Series(ids_of(table.frame[RANK]))
-            self._refuse_zero_places(x for _, x in ranks.groupby(ids_of(table.frame[RANKING])))
+        if cells.size and RANKING in table.frame.columns:
+            ranks = require_pandas().Series(cells).groupby(ids_of(table.frame[RANKING]))
+            self._refuse_zero_places(x for _, x in ranks)
         return table, "a row for each place"
 
     def _refuse_matrix(self, places: Sequence[str]) -> None:
@@ -680,12 +627,9 @@ class Long:
 
     def grid(self) -> list[str]:
         """The columns of a question whose name ends in an item in brackets, if they hold places."""
-        asked: dict[str, list[str]] = {}
-        for name in self.header.names:
-            match = re.fullmatch(r"(.*)\[(.+)\]", name)
-            if match:
-                asked.setdefault(match[1], []).append(name)
-        grids = [names for names in asked.values() if len(names) > 1 and self.holds_places(names)]
+        asked = [name for name in self.header.names if re.fullmatch(r".*\[.+\]", name)]
+        families = grouped(asked, lambda name: name.rpartition("[")[0]).values()
+        grids = [names for names in families if len(names) > 1 and self.holds_places(names)]
         return grids[0] if len(grids) == 1 else []
 
     def holds_places(self, options: Sequence[str]) -> bool:
@@ -711,8 +655,7 @@ class Long:
 
     def would_do(self) -> str:
         """Which of the columns may be what, for a message; empty where nothing can be said."""
-        places = self._columns_of_places() if self.kind == "rankings" else []
-        if places:
+        if self.kind == "rankings" and (places := self._columns_of_places()):
             return (
                 f"if {and_so(map(repr, places))} are items with their places, say --rankings FILE "
                 f"--options {','.join(places)}"
@@ -752,25 +695,25 @@ class Long:
         return ""
 
     def _wide_ranking(self, places: Sequence[str], options: Sequence[str]) -> Table:
-        ranked = [self._ids(name) for name in places]
+        ranked = self._cells(places)
         self._refuse_zeros(places, ranked, [])
-        there = np.stack([texts != "" for texts in ranked], 1)
-        if (~there).any():
-            self._note_unranked(there)
+        there = ranked != ""
+        self._note_unranked(there)
         self.columns, self.by_name = {"places": ", ".join(places)}, True
         if not options:
-            number = np.tile(np.arange(1, len(places) + 1), (len(there), 1))
+            number = np.broadcast_to(np.arange(1, len(places) + 1), there.shape)
             return self._melted(there, ranked, places, **{RANK: number})
-        shown = [ids_of(self.frame[name]) for name in options]
+        shown = self._cells(options)
         self.columns["options"] = ", ".join(options)
-        rank = np.full((len(there), len(options)), np.nan)
-        for place, at in enumerate(self._among(places, shown, options, optional=True)):
+        rank = np.full(shown.shape, np.nan)
+        for place, at in enumerate(self._among(places, shown, options, optional=True), 1):
             rows = np.flatnonzero(at >= 0)
-            rank[rows, at[rows]] = place + 1
-        cells = np.stack([texts != "" for texts in shown], 1)
-        return self._melted(cells, shown, [*places, *options], **{RANK: rank})
+            rank[rows, at[rows]] = place
+        return self._melted(shown != "", shown, [*places, *options], **{RANK: rank})
 
     def _note_unranked(self, there: BoolArray) -> None:
+        if there.all():
+            return
         short = counted(int((~there).any(1).sum()), "row")
         gaps = int((~there[:, :-1] & there[:, 1:]).any(1).sum())
         between = f", in {gaps:,} of them between others, whose order is kept" if gaps else ""
@@ -778,21 +721,14 @@ class Long:
 
     def _matrix_of_places(self, options: Sequence[str]) -> Table:
         """A column for each item, which holds its place."""
-        texts = [ids_of(self.frame[name]) for name in options]
-        empty = self.form.empty
-        self._refuse_zero_places(zip(*texts, strict=True))
-        places = np.stack(
-            [
-                [np.nan if x in (*_NOT_RANKED, *empty) else float(x) for x in column]
-                for column in texts
-            ],
-            1,
-        )
-        names = [np.full(len(places), name, dtype=object) for name in _without_stem(options)]
+        texts = self._cells(options)
+        self._refuse_zero_places(texts)
+        places = np.where(np.isin(texts, [*_NOT_RANKED, *self.form.empty]), np.nan, texts)
+        places = places.astype(np.float64)
+        names = np.broadcast_to(np.array(_without_stem(options), dtype=object), texts.shape)
         self.columns = {"items, with their places": ", ".join(options)}
         there = ~np.isnan(places)
-        if not there.all():
-            self._note_unranked(there)
+        self._note_unranked(there)
         if self.form.unranked_last:
             there |= there.any(1)[:, None]
         return self._melted(there, names, options, **{RANK: places})
@@ -814,13 +750,27 @@ class Long:
         separator = next((mark for mark in ">|;," if any(mark in cell for cell in cells)), ",")
         orders = [_ordered(cell, separator) for cell in cells]
         size = max(map(len, orders), default=0)
-        items = np.full((len(orders), size), "", dtype=object)
-        rank = np.zeros((len(orders), size))
-        for i, order in enumerate(orders):
-            for k, (item, place) in enumerate(order):
-                items[i, k], rank[i, k] = item, place
+        whole = [[*order, *[("", 0)] * (size - len(order))] for order in orders]
+        items, rank = np.moveaxis(np.array(whole, dtype=object).reshape(-1, size, 2), 2, 0)
         self.columns = {"ranking": column}
-        return self._melted(items != "", [*items.T], [column], **{RANK: rank})
+        return self._melted(items != "", items, [column], **{RANK: rank.astype(np.float64)})
+
+
+def _before_others(there: BoolArray) -> BoolArray:
+    """Which cells, (rows, k), are there or stand before one that is."""
+    return np.asarray(np.flip(np.maximum.accumulate(np.flip(there, 1), 1), 1))
+
+
+def counts_rows(column: Any, sets: npt.NDArray[Any]) -> bool:
+    """Whether a column is 1, 2, … or A, B, … from where each set begins, so that it says where a
+    row stood.
+
+    :param sets: (rows,) the set of each row.
+    """
+    new = np.append(True, sets[1:] != sets[:-1])
+    place = np.arange(len(sets)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+    texts = zip(ids_of(column), place, strict=True)
+    return all(text in (str(i + 1), chr(ord("A") + i)) for text, i in texts)
 
 
 def _without_stem(names: Sequence[str]) -> list[str]:
@@ -855,12 +805,3 @@ def _ordered(cell: str, separator: str) -> list[tuple[str, int]]:
         for item in tier
         if item.strip()
     ]
-
-
-def _has_number(names: Sequence[str], number: int) -> bool:
-    return any(int(re.sub(r"\D", "", name) or 0) == number for name in names)
-
-
-def _begin(sentence: str) -> str:
-    """With a capital."""
-    return sentence[0].upper() + sentence[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,11 +12,11 @@ import numpy as np
 
 from sparse_prefgp.data.flags import YES_AND_NO, Where, refuse_cells
 from sparse_prefgp.data.read_as import ReadAs
-from sparse_prefgp.io.files import id_text, ids_of, refuse_control
-from sparse_prefgp.io.header import Header
+from sparse_prefgp.io.files import Table, are_flags, id_text, ids_of, refuse_control
+from sparse_prefgp.io.header import EQUAL, WINS, Header
 from sparse_prefgp.io.values import finite_of
-from sparse_prefgp.io.verdicts import Texts, Verdicts
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.io.verdicts import Pair, Verdicts
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray, Texts, first_true
 from sparse_prefgp.support.checks import Mistakes, check_choice
 from sparse_prefgp.support.words import and_so, counted, listing
 
@@ -56,12 +57,12 @@ class Meetings(NamedTuple):
 class TwoSides:
     """What the columns of a table of two sides say, settled on its first rows."""
 
-    sides: tuple[str, str]
+    sides: Pair
     verdicts: Verdicts | None = None
     """Of the column that says who won."""
-    scores: tuple[str, str] | None = None
+    scores: Pair | None = None
     """The score of each side."""
-    wins: tuple[str, str] | None = None
+    wins: Pair | None = None
     """How often each side won."""
     equal: str | None = None
     """How often neither did, next to `wins`."""
@@ -69,7 +70,7 @@ class TwoSides:
     """Whether neither won, next to `verdicts`, whose value does not count then."""
     covariates: tuple[str, ...] = ()
     """Columns of a row, each of its first side less its second."""
-    of_sides: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    of_sides: Mapping[str, Pair] = field(default_factory=dict)
     """What belongs to a side, by what it is of both."""
     lower_wins: bool = False
     margins: tuple[float, ...] = ()
@@ -89,17 +90,16 @@ class TwoSides:
     @property
     def columns(self) -> dict[str, str]:
         """Which column is what."""
-        columns = {"first side": self.sides[0], "second side": self.sides[1]}
-        if self.verdicts is not None:
-            columns["verdict"] = self.verdicts.column
-        if self.scores is not None:
-            columns["scores"] = " and ".join(self.scores)
-        if self.wins is not None:
-            columns["wins"] = " and ".join(self.wins)
-        for name in (self.equal, self.tied):
-            if name is not None:
-                columns["neither"] = name
-        columns |= {name: " and ".join(both) for name, both in self.of_sides.items()}
+        named = {
+            "first side": self.sides[:1],
+            "second side": self.sides[1:],
+            "verdict": self.verdicts and (self.verdicts.column,),
+            "scores": self.scores,
+            "wins": self.wins,
+            "neither": [*filter(None, (self.equal, self.tied))],
+            **self.of_sides,
+        }
+        columns = {what: " and ".join(names) for what, names in named.items() if names}
         return columns | {f"first less second {name}": name for name in self.covariates}
 
     @property
@@ -119,9 +119,10 @@ class TwoSides:
     @property
     def used(self) -> set[str]:
         """Columns of which nothing else is made."""
-        named = (*self.sides, *(self.scores or ()), *(self.wins or ()), self.equal, self.tied)
-        verdict = None if self.verdicts is None else self.verdicts.column
-        return {name for name in (*named, verdict) if name is not None}
+        verdict = self.verdicts and self.verdicts.column
+        pairs = (*self.sides, *(self.scores or ()), *(self.wins or ()))
+        named = (*pairs, self.equal, self.tied, verdict)
+        return {name for name in named if name is not None}
 
     @property
     def one_each(self) -> bool:
@@ -141,10 +142,8 @@ class TwoSides:
             with mistakes.noted():
                 refuse_control(texts.tolist(), name, where)
                 refuse_cells(texts == "", frame[name], name, where, "give every row both sides")
-        left_out: dict[str, int] = {}
         same = (first == second) & (first != "")
-        if same.any() and not self.drop_self:
-            i = int(np.flatnonzero(same)[0])
+        for i in first_true(same & (not self.drop_self)):
             mistakes.add(
                 f"In {where(i)} both sides are {first[i]!r}; correct it, or leave such rows out "
                 "(--drop-self, drop_self=True)."
@@ -166,14 +165,13 @@ class TwoSides:
                     self._refuse_other(way, ahead, skipped, frame, where)
                     way = self._graded(ahead) if self.margins else way
         mistakes.stop()
-        for reason, rows in (
-            ("whose verdict says nothing", skipped),
-            ("in which both were bad", bad & self.drop_both_bad),
-            ("of an item against itself", same & self.drop_self),
-        ):
-            if rows.any():
-                left_out[reason] = int(rows.sum())
-        kept = np.flatnonzero(~(skipped | (bad & self.drop_both_bad) | (same & self.drop_self)))
+        dropped = {
+            "whose verdict says nothing": skipped,
+            "in which both were bad": bad & self.drop_both_bad,
+            "of an item against itself": same & self.drop_self,
+        }
+        left_out = {reason: int(rows.sum()) for reason, rows in dropped.items() if rows.any()}
+        kept = np.flatnonzero(~np.any([*dropped.values()], axis=0))
         words = () if self.verdicts is None else self.verdicts.words.values()
         grades = any(word.strength > 1 for word in words) or np.abs(way).max(initial=0) > 1
         won = np.where(way[kept] >= 0, 1, -1)
@@ -199,25 +197,20 @@ class TwoSides:
         said: Mapping[str, Any],
     ) -> Any:
         """The frame of duels: `won` is 1 where the first side is called the winner."""
-        ahead = won > 0
-        of_both = {name for pair in self.of_sides.values() for name in pair}
-        drop = [*self.used, *of_both, *self.covariates]
-        made = frame.drop(columns=drop).iloc[rows].reset_index(drop=True)
+        ahead, frame = won > 0, frame.iloc[rows].reset_index(drop=True)
         sides: dict[str, Any] = {
             WINNER: np.where(ahead, first[rows], second[rows]),
             LOSER: np.where(ahead, second[rows], first[rows]),
             SIDE: won,
         }
         for name, (one, other) in self.of_sides.items():
-            left, right = (
-                frame[column].iloc[rows].reset_index(drop=True) for column in (one, other)
-            )
-            sides[f"{WINNER}_{name}"] = left.where(ahead, right)
-            sides[f"{LOSER}_{name}"] = right.where(ahead, left)
+            sides[f"{WINNER}_{name}"] = frame[one].where(ahead, frame[other])
+            sides[f"{LOSER}_{name}"] = frame[other].where(ahead, frame[one])
         for name in self.covariates:
-            values = frame[name].iloc[rows].reset_index(drop=True)
-            sides[f"{WINNER}_{name}"] = values.where(ahead, 0)
-            sides[f"{LOSER}_{name}"] = values.where(~ahead, 0)
+            sides[f"{WINNER}_{name}"] = frame[name].where(ahead, 0)
+            sides[f"{LOSER}_{name}"] = frame[name].where(~ahead, 0)
+        of_both = {name for pair in self.of_sides.values() for name in pair}
+        made = frame.drop(columns=[*self.used, *of_both, *self.covariates])
         return made.assign(**sides, **said)
 
     def _counted(
@@ -289,8 +282,13 @@ def _verdicts_in(frame: Any, column: str, tied: str | None) -> Texts:
     """The values of a column of verdicts, "tie" where another one says so."""
     texts = ids_of(frame[column])
     if tied is not None:
-        texts[[YES_AND_NO.get(text.casefold(), False) for text in ids_of(frame[tied])]] = TIE
+        texts[_yes(frame[tied])] = TIE
     return texts
+
+
+def _yes(column: Any) -> list[bool]:
+    """Which flags are 1, or yes."""
+    return [YES_AND_NO.get(text.casefold(), False) for text in ids_of(column)]
 
 
 def often(column: Any, name: str, where: Where) -> IntArray:
@@ -328,19 +326,17 @@ def _numbers(texts: Texts) -> Any:
         return None
 
 
-def settle(
-    header: Header, frame: Any, form: Stated, where: Where, graded: str | None, name: str
-) -> TwoSides | None:
+def settle(table: Table, form: Stated, graded: str | None) -> TwoSides | None:
     """How a table of two sides is read; None where it has no sides.
 
-    :param frame: its first rows, or all.
+    :param table: its first rows, or all.
     :param graded: the column of grades, where one was named.
-    :param name: of the table, in messages.
     :raises ValueError: what may be read in two ways, or not at all.
     """
+    header, frame, where, name = Header(table.frame.columns), table.frame, table.row, table.name
     sides = _one_pair("sides", form.sides, header.sides(), header, name)
     if sides is None:
-        return _settled_of_others(header, frame, form, where, graded, name)
+        return _settled_of_others(header, table, form, graded)
     stated = {*form.ignore}
     if SIDE in {*header.names} - stated:
         raise ValueError(
@@ -348,7 +344,7 @@ def settle(
             f"rename it, or leave it out (--ignore {SIDE}, ignore=)."
         )
     of_sides = {k: v for k, v in header.of_sides(sides).items() if not stated & {*v}}
-    two = TwoSides(
+    plain = TwoSides(
         sides,
         lower_wins=form.lower_wins,
         margins=tuple(form.grades_of_margin),
@@ -358,28 +354,24 @@ def settle(
         drop_self=form.drop_self,
         drop_both_bad=form.both_bad == "drop",
     )
-    mistakes = Mistakes()
+    mistakes, scores, wins, equal = Mistakes(), None, None, None
     with mistakes.noted():
-        scores = [pair for pair in header.scores(sides) if not stated & {*pair}]
-        two = replace(two, scores=_one_pair("scores", form.scores, scores, header, name))
+        pairs = [pair for pair in header.scores(sides) if not stated & {*pair}]
+        scores = _one_pair("scores", form.scores, pairs, header, name)
     if form.outcome is not None:
         check_choice("The column of outcomes", form.outcome, header.names, f" ({name}; --outcome)")
     names = [form.outcome] if form.outcome else header.every(*OUTCOMES)
-    names = [x for x in names if x not in (*sides, *stated) and x is not None]
-    if graded is not None:
-        names = []
-    ids = tuple(ids_of(frame[side]) for side in sides)
+    names = [x for x in names if x not in (*sides, *stated)] if graded is None else []
+    ids = ids_of(frame[sides[0]]), ids_of(frame[sides[1]])
     tied = header.column(*TIED)
-    if tied in (*sides, *names, *stated) or not _are_flags(frame, tied):
+    if tied in (*sides, *names, *stated) or not (tied and are_flags(frame[tied])):
         tied = None
     settled: list[Verdicts] = []
     for column in names:
         try:
             texts = _verdicts_in(frame, column, tied)
             said = form.verdicts or {}
-            settled.append(
-                Verdicts.settled(column, texts, ids, sides, said, where, form.chosen_by)  # type: ignore[arg-type]
-            )
+            settled.append(Verdicts.settled(column, texts, ids, sides, said, where, form.chosen_by))
         except ValueError as error:
             if form.outcome is None and (
                 form.scores or len({*ids_of(frame[column])}) > _MOST_VALUES
@@ -388,74 +380,65 @@ def settle(
             if len(names) == 1:
                 mistakes.add(str(error))
                 with mistakes.noted():
-                    replace(two, verdicts=None, scores=None).meetings(frame, where)
+                    plain.meetings(frame, where)
     if len(settled) > 1:
         mistakes.add(
             f"Both {settled[0].column!r} and {settled[1].column!r} of {name} may say who won; say "
             f"which does (--outcome {settled[0].column}, outcome=)."
         )
-    elif settled:
-        two = replace(two, verdicts=settled[0], tied=tied)
-    if not settled and graded is None and two.scores is None and not mistakes.sentences:
-        wins = [pair for pair in header.wins(sides) if not stated & {*pair}]
-        pair = _one_pair("wins", (), wins, header, name)
-        equal = None if pair is None else header.equal()
-        two = replace(two, wins=pair, equal=None if pair and equal in pair else equal)
-        if pair is None and not form.sides and (sides[0], sides[1]) in BARE:
-            return None
-        if pair is None:
-            mistakes.add(_no_verdict(header, frame, ids, sides, form, where, name))
-    if (form.grades_of_margin or form.lower_wins) and two.scores is None:
+    if not settled and graded is None and scores is None and not mistakes.sentences:
+        pairs = [pair for pair in header.besides(sides, WINS) if not stated & {*pair}]
+        wins = _one_pair("wins", (), pairs, header, name)
+        if wins is None:
+            if not form.sides and sides in BARE:
+                return None
+            mistakes.add(_no_verdict(table, ids, sides, form))
+        elif header.column(*EQUAL) not in wins:
+            equal = header.column(*EQUAL)
+    if (form.grades_of_margin or form.lower_wins) and scores is None:
         mistakes.add(
             f"--grades-of-margin and --lower-wins speak of scores, but {name} has none; name them "
             "(--scores A,B), or leave these out."
         )
     mistakes.stop()
-    of_sides = {k: v for k, v in of_sides.items() if not {*v} & two.used}
-    return replace(two, of_sides=of_sides)
-
-
-def _are_flags(frame: Any, column: str | None) -> bool:
-    if column is None:
-        return False
-    return {text.casefold() for text in ids_of(frame[column])} <= {*YES_AND_NO}
+    verdicts = settled[0] if settled else None
+    tied = tied if settled else None
+    two = replace(plain, verdicts=verdicts, tied=tied, scores=scores, wins=wins, equal=equal)
+    return replace(two, of_sides={k: v for k, v in of_sides.items() if not {*v} & two.used})
 
 
 def _settled_of_others(
-    header: Header, frame: Any, form: Stated, where: Where, graded: str | None, name: str
+    header: Header, table: Table, form: Stated, graded: str | None
 ) -> TwoSides | None:
     """The same where the columns of sides are called by no usual name: the two that hold the same
     items, if something says who won."""
     found = []
     for pair in header.other_sides():
-        items = [{*ids_of(frame[column])} - {""} for column in pair]
+        items = [{*ids_of(table.frame[column])} - {""} for column in pair]
         fewer = min(map(len, items))
         if fewer < 2 or 2 * len(items[0] & items[1]) < fewer:
             continue
         try:
-            two = settle(header, frame, replace(form, sides=pair), where, graded, name)
+            two = settle(table, replace(form, sides=pair), graded)
         except ValueError:
             continue
         if two is None:
             continue
         by_name = two.verdicts is not None and two.verdicts.by_name
-        if by_name or two.wins is not None or not all(map(_only_numbers, items)):
+        bare = (text.replace(".", "", 1).lstrip("-") for texts in items for text in texts)
+        if by_name or two.wins is not None or not all(map(str.isdigit, bare)):
             found.append(two)
-    _one_pair("sides", (), [two.sides for two in found], header, name)
+    _one_pair("sides", (), [two.sides for two in found], header, table.name)
     return found[0] if found else None
-
-
-def _only_numbers(texts: set[str]) -> bool:
-    return all(text.replace(".", "", 1).lstrip("-").isdigit() for text in texts)
 
 
 def _one_pair(
     what: str,
     given: Sequence[str],
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[Pair],
     header: Header,
     name: str,
-) -> tuple[str, str] | None:
+) -> Pair | None:
     if given:
         if len(given) != 2:
             raise ValueError(f"The {what} are {listing(given)}; name two columns (--{what} A,B).")
@@ -474,24 +457,16 @@ def _one_pair(
     return pairs[0] if pairs else None
 
 
-def _no_verdict(
-    header: Header,
-    frame: Any,
-    ids: Any,
-    sides: tuple[str, str],
-    form: Stated,
-    where: Where,
-    name: str,
-) -> str:
+def _no_verdict(table: Table, ids: tuple[Texts, Texts], sides: Pair, form: Stated) -> str:
     """That a table has two sides and nothing that says who won, and which columns would do."""
     would_do = []
-    for column in header.names:
-        texts = ids_of(frame[column])
+    for column in table.frame.columns:
+        texts = ids_of(table.frame[column])
         by_name = ((texts == ids[0]) | (texts == ids[1])).mean() > 0.5
         if column in sides or not (by_name or len({*texts}) <= _MOST_VALUES):
             continue
         try:
-            Verdicts.settled(column, texts, ids, sides, form.verdicts or {}, where)
+            Verdicts.settled(column, texts, ids, sides, form.verdicts or {}, table.row)
             would_do.append(column)
         except ValueError:
             pass
@@ -501,9 +476,9 @@ def _no_verdict(
         else "none of the others does as it is; say what values mean with --verdicts"
     )
     return (
-        f"{name} has two sides, {sides[0]!r} and {sides[1]!r}, but no column by whose name one "
-        f"knows who won; name it with --outcome, or two with --scores A,B, {remedy} (columns "
-        f"found: {listing(header.names)})."
+        f"{table.name} has two sides, {sides[0]!r} and {sides[1]!r}, but no column by whose name "
+        f"one knows who won; name it with --outcome, or two with --scores A,B, {remedy} (columns "
+        f"found: {listing(table.frame.columns)})."
     )
 
 
@@ -560,11 +535,10 @@ def with_shown_first(frame: Any, form: Stated) -> tuple[Any, tuple[str, ...], st
             note = f"Side: {name} is not used, as it holds {odd!r}, and not 1 or 0 alone"
             return frame, (), note, False
     won = np.array([1 if flag else -1 for flag in read[0]])
-    if any(one == other for found in read[1:] for one, other in zip(read[0], found, strict=True)):
+    if len(read) == 2 and any(map(operator.eq, *read)):
         return frame, (), f"Side: {first} is not used, as {names[1]} contradicts it", False
     winner, loser = ids_of(frame[WINNER]), ids_of(frame[LOSER])
-    tie = frame[TIE].tolist() if TIE in frame.columns else [0] * len(frame)
-    way = np.where([bool(YES_AND_NO.get(id_text(x).lower())) for x in tie], 0, won)
+    way = np.where(_yes(frame[TIE]), 0, won) if TIE in frame.columns else won
     reason = no_side(np.where(won > 0, winner, loser), np.where(won > 0, loser, winner), way)
     if len({*won.tolist()}) < 2:
         reason = "it is the same in all duels"

@@ -6,10 +6,10 @@ A column is a pandas series, or an array; `where` names row i of it in messages.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.duels import MAX_COUNT
 from sparse_prefgp.data.flags import YES_AND_NO as YES_AND_NO
@@ -17,7 +17,8 @@ from sparse_prefgp.data.flags import Where as Where
 from sparse_prefgp.data.flags import flags_of as flags_of
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.io.files import id_text, plain_ids, refuse_control, warn_of_blanks
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support import together
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray, Texts, first_true
 
 # Of grades on either side of a tie, where nobody names them.
 _MOST_LEVELS = 50
@@ -71,12 +72,11 @@ def levels_of(given: Any) -> tuple[str, ...]:
             f"The levels of the grades are {', '.join(map(repr, names)) or 'none'}; give two or "
             'more from worst to best, such as --grades "worse,tie,better".'
         )
-    for i, name in enumerate(names):
-        for other in names[:i]:
-            if _alike(name) == _alike(other):
-                raise ValueError(
-                    f"The levels {other!r} and {name!r} of the grades are one; give each once."
-                )
+    for other, name in combinations(names, 2):
+        if _alike(name) == _alike(other):
+            raise ValueError(
+                f"The levels {other!r} and {name!r} of the grades are one; give each once."
+            )
     try:
         numbers = [float(name) for name in names]
     except ValueError:
@@ -89,6 +89,15 @@ def levels_of(given: Any) -> tuple[str, ...]:
             "rise, and as many below 0 as above, such as -2,-1,0,1,2 (0 is a tie)."
         )
     return names
+
+
+def named_levels(grade: str | None, levels: Any) -> tuple[str, ...] | None:
+    """`levels_of` a column of grades; None where nobody names any.
+
+    :raises ValueError: what `levels_of` raises; levels without the column.
+    """
+    together.check(levels_of_grades=levels is not None, no_grade=grade is None)
+    return None if levels is None else levels_of(levels)
 
 
 def grades_of(
@@ -133,7 +142,7 @@ def _alike(text: str) -> str:
     return " ".join(text.replace("_", " ").replace("-", " -").casefold().split())
 
 
-def labels_of(column: Any, name: str, where: Where, what: str) -> npt.NDArray[np.object_]:
+def labels_of(column: Any, name: str, where: Where, what: str) -> Texts:
     """The label of each row: whole numbers if all are, else texts.
 
     :param what: what a label is.
@@ -160,8 +169,7 @@ def refuse_itself(same: BoolArray, where: Where, shown: Callable[[int], str]) ->
     :param shown: how a message shows the item of row i.
     :raises ValueError: naming the first one.
     """
-    if same.any():
-        i = int(np.flatnonzero(same)[0])
+    for i in first_true(same):
         raise ValueError(
             f"The duel in {where(i)} is of {shown(i)} with itself; remove it, or correct its "
             "winner or loser."

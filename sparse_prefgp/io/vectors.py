@@ -85,11 +85,7 @@ def with_embedding(items: Source | None, embedding: Any, like: Any = None) -> Ta
 
 def paths_of(embedding: Any) -> tuple[Path, ...]:
     """The files among what was given."""
-    if isinstance(embedding, Mapping):
-        given = list(embedding.values())
-    else:
-        given = list(embedding) if isinstance(embedding, list | tuple) else [embedding]
-    return tuple(Path(_own_name(one)[1]) for one in given if _is_path(one))
+    return tuple(Path(source) for _, source in _each(embedding) if _is_path(source))
 
 
 class _Block(NamedTuple):
@@ -110,8 +106,9 @@ class _Block(NamedTuple):
         n = len(table.frame)
         if self.ids is None:
             if len(self.matrix) != n:
+                begin = re.sub("^the ", "The ", self.source)
                 raise ValueError(
-                    f"{_begin(self.source)} has {len(self.matrix):,} rows, but {table.name} has "
+                    f"{begin} has {len(self.matrix):,} rows, but {table.name} has "
                     f"{n:,} items; give a vector for each, in their order, or a .npz file with "
                     "their ids."
                 )
@@ -131,20 +128,16 @@ class _Block(NamedTuple):
 
 def _named(embedding: Any, like: Any) -> dict[str, Any]:
     """Vectors by their names."""
-    if isinstance(embedding, Mapping):
-        found = {str(name): source for name, source in embedding.items()}
-    else:
-        several = isinstance(embedding, list | tuple) and all(_is_path(x) for x in embedding)
-        found = {}
-        for source in embedding if several else [embedding]:
-            name, source = _own_name(source)
-            if name in found:
-                raise ValueError(
-                    f"There are two blocks of vectors named {name!r}; name them, as in --embedding "
-                    "a=FILE.npy --embedding b=OTHER.npy (embedding={'a': …, 'b': …})."
-                )
-            found[name] = source
-    known = _known_vectors(like)
+    found: dict[str, Any] = {}
+    for name, source in _each(embedding):
+        if name in found:
+            raise ValueError(
+                f"There are two blocks of vectors named {name!r}; name them, as in --embedding "
+                "a=FILE.npy --embedding b=OTHER.npy (embedding={'a': …, 'b': …})."
+            )
+        found[name] = source
+    transform = like if like is None or isinstance(like, FeatureTransform) else like.duels.transform
+    known = () if transform is None else transform.vectors
     if len(known) == len(found) == 1:
         return dict(zip(known, found.values(), strict=True))
     for name in found if like is not None else ():
@@ -159,12 +152,12 @@ def _named(embedding: Any, like: Any) -> dict[str, Any]:
     return found
 
 
-def _known_vectors(like: Any) -> tuple[str, ...]:
-    """The columns of vectors of a model, or of a transform."""
-    if like is None:
-        return ()
-    transform = like if isinstance(like, FeatureTransform) else like.duels.transform
-    return () if transform is None else tuple(transform.vectors)
+def _each(embedding: Any) -> list[tuple[str, Any]]:
+    """Names of vectors, and where they are."""
+    if isinstance(embedding, Mapping):
+        return [(str(name), source) for name, source in embedding.items()]
+    several = isinstance(embedding, list | tuple) and all(map(_is_path, embedding))
+    return [*map(_own_name, embedding if several else [embedding])]
 
 
 def _is_path(source: Any) -> bool:
@@ -246,11 +239,7 @@ def _items_of(blocks: Sequence[_Block]) -> Table:
     texts = [str(i) for i in range(len(blocks[0].matrix))] if ids is None else list(ids)
     name = f"the items of {blocks[0].source}"
     frame = require_pandas().DataFrame({ITEM_ID: texts})
-    return Table(frame, name, RowNames(name, None), ITEM_ID)
-
-
-def _begin(text: str) -> str:
-    return text[:1].upper() + text[1:] if text.startswith("the ") else text
+    return Table(frame, name, RowNames(name), ITEM_ID)
 
 
 def holds_vectors(column: Any) -> bool:

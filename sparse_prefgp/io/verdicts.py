@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.data.flags import Where
+from sparse_prefgp.support.arrays import BoolArray, IntArray, Texts, first_true
 from sparse_prefgp.support.checks import Mistakes
 from sparse_prefgp.support.words import shortened, some_of, spelling, squeezed
 
-Texts = npt.NDArray[np.object_]
+# Names of two columns, that of the first side and that of the second.
+Pair = tuple[str, str]
 # What two sides are told apart by, in the names of columns and in verdicts.
 MARKS = (
     ("home", "away"),
@@ -59,12 +60,9 @@ class Verdict(NamedTuple):
     @property
     def means(self) -> str:
         """In a word."""
-        if self.left_out:
-            return "left out"
-        if self.way == 0:
-            return "tie, both bad" if self.both_bad else "tie"
-        side = "first" if self.way > 0 else "second"
-        return side if self.strength == 1 else f"{side}, grade {self.strength}"
+        said = self.meaning
+        others = {"skip": "left out", "both_bad": "tie, both bad"}
+        return others.get(said, said.replace(":", ", grade "))
 
 
 FIRST, SECOND, TIE = Verdict(1), Verdict(-1), Verdict(0)
@@ -175,9 +173,9 @@ class Verdicts:
         column: str,
         texts: Texts,
         sides: tuple[Texts, Texts],
-        names: tuple[str, str],
+        names: Pair,
         given: Mapping[str, str],
-        where: Callable[[int], str],
+        where: Where,
         chosen_by: str | None = None,
     ) -> Verdicts:
         """The one way in which all values make sense.
@@ -202,10 +200,8 @@ class Verdicts:
             readings, known = ([], known) if chosen_by == "name" else (readings, known & False)
         ties = [cls(column, {**_TIES, **stated})] if own.any() and known.all() else []
         for reading in [*readings, *ties] if chosen_by is None else []:
-            meant = reading._ways(texts, sides)[0] & unstated
-            at = np.flatnonzero(own & meant & (reading._words(texts) != way))
-            if at.size:
-                i = int(at[0])
+            meant, means = reading._ways(texts, sides)
+            for i in first_true(own & meant & unstated & (means != way)):
                 raise ValueError(
                     f"The value {texts[i]!r} of {column!r} in {where(i)} may be the item of that "
                     f"name or mean {reading._word(texts[i]).means}; say whether values are names "
@@ -236,11 +232,6 @@ class Verdicts:
         best.of(texts, sides, where)
         raise AssertionError("a value that means nothing was not refused")
 
-    def _words(self, texts: Texts) -> IntArray:
-        """Which side each value calls better where it is no name, (t,)."""
-        codes, values = _coded(texts)
-        return np.array([self._word(value).way for value in values], np.int64)[codes]
-
     @property
     def meanings(self) -> dict[str, str]:
         """What values mean, as `meanings_of` takes it."""
@@ -261,7 +252,7 @@ class Verdicts:
         return self.words.get(verdict_key(value), LEFT_OUT)
 
     def of(
-        self, texts: Texts, sides: tuple[Texts, Texts], where: Callable[[int], str]
+        self, texts: Texts, sides: tuple[Texts, Texts], where: Where
     ) -> tuple[IntArray, BoolArray, BoolArray, dict[str, tuple[str, int]]]:
         """By how many levels the first side of each row is better, (t,); which rows say that both
         are bad, and which say nothing; and what each value means, with how often.
@@ -276,8 +267,8 @@ class Verdicts:
         skipped = np.array([word.left_out for word in words])[codes] & (way == 0)
         mistakes = Mistakes()
         for code in np.unique(codes[~known])[:6]:
-            i = int(np.flatnonzero((codes == code) & ~known)[0])
-            mistakes.add(self._unknown(texts[i], (sides[0][i], sides[1][i]), where(i)))
+            for i in first_true((codes == code) & ~known):
+                mistakes.add(self._unknown(texts[i], (sides[0][i], sides[1][i]), where(i)))
         mistakes.stop()
         told: dict[str, tuple[str, int]] = {}
         named = 0
@@ -290,7 +281,7 @@ class Verdicts:
             told = {"the name of a side": ("that side", named), **told}
         return way * np.where(way == 0, 1, strength), bad, skipped, told
 
-    def _unknown(self, text: str, sides: tuple[str, str], where: str) -> str:
+    def _unknown(self, text: str, sides: Pair, where: str) -> str:
         if not text:
             return (
                 f"The column {self.column!r} is empty in {where}; say which side won, or leave "
@@ -313,7 +304,7 @@ def _coded(texts: Texts) -> tuple[IntArray, list[str]]:
     return np.asarray(codes, np.int64), [str(value) for value in values]
 
 
-def _readings(values: Sequence[str], names: tuple[str, str]) -> list[dict[str, Verdict]]:
+def _readings(values: Sequence[str], names: Pair) -> list[dict[str, Verdict]]:
     """All that these values may mean, each once: by key."""
     keys = [verdict_key(value) for value in values]
     open_keys = [key for key in keys if key not in _TIES]
@@ -333,7 +324,7 @@ def _readings(values: Sequence[str], names: tuple[str, str]) -> list[dict[str, V
     return readings
 
 
-def _own(names: tuple[str, str]) -> dict[str, Verdict]:
+def _own(names: Pair) -> dict[str, Verdict]:
     """What the names of the columns call the sides."""
     own = {verdict_key(name): verdict for name, verdict in zip(names, (FIRST, SECOND), strict=True)}
     for marks in MARKS:
@@ -347,7 +338,7 @@ def _own(names: tuple[str, str]) -> dict[str, Verdict]:
     return own
 
 
-def _systems(values: Sequence[str], names: tuple[str, str]) -> Iterator[dict[str, Verdict]]:
+def _systems(values: Sequence[str], names: Pair) -> Iterator[dict[str, Verdict]]:
     own = _own(names)
     yield own
     yield from _SYSTEMS

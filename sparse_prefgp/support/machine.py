@@ -91,7 +91,8 @@ def free_memory() -> int | None:
     The least of what Linux calls available, what the limit of the container leaves, and what
     limits of the process (`ulimit -v`, `-d`) leave.
     """
-    known = [_available(), *map(_left_in_container, _CONTAINERS), *_left_to_process()]
+    available = _kibibytes(_MEMINFO).get("MemAvailable")
+    known = [available, *map(_left_in_container, _CONTAINERS), *_left_to_process()]
     return min((x for x in known if x is not None), default=None)
 
 
@@ -120,10 +121,6 @@ def usable_threads() -> int:
     """Threads that linear algebra takes as it was set (OMP_NUM_THREADS, --threads), or cores."""
     limits = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     return max(1, min([usable_cores(), *limits]))
-
-
-def _available() -> int | None:
-    return _kibibytes(_MEMINFO).get("MemAvailable")
 
 
 def _left_to_process() -> list[int]:

@@ -11,11 +11,7 @@ from typing import Any
 import numpy as np
 
 
-def _nothing(value: float) -> None:
-    return None
-
-
-def plain(value: Any, not_finite: Callable[[float], Any] = _nothing) -> Any:
+def plain(value: Any, not_finite: Callable[[float], Any] = lambda value: None) -> Any:
     """Dictionaries with keys of text, lists, and Python's own numbers; of a dataclass its fields,
     of a data frame its rows, of what has `to_dict` that; all else as text.
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 # Control characters, by which a text could steer a terminal.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -121,6 +124,14 @@ def spelt_like(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | No
         return folded.get(wanted)
     near = get_close_matches(wanted, folded, n=1, cutoff=cutoff)
     return folded[near[0]] if near else None
+
+
+def grouped(names: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """All names that have one key, each in their order."""
+    found: dict[K, list[T]] = {}
+    for name in names:
+        found.setdefault(key(name), []).append(name)
+    return found
 
 
 def some_of(names: Sequence[str], most: int = 10) -> str:

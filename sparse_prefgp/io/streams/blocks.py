@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,11 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, Roles
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.io.verdicts import Pair
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 SIDES = (WINNER, LOSER)
+FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 # Columns of duels that nobody named: what they evidently say would be lost.
 WEIGHTS = ("weight", "weights")
 UNREAD = ("ties", *WEIGHTS)
@@ -71,6 +73,11 @@ class Coded(NamedTuple):
         found = [*map(plain_cell, coded.dictionary), None]
         return cls(places % len(found), tuple(id_text(x) for x in found), tuple(found))
 
+    def numbered(self, numbers: Mapping[str, int]) -> IntArray:
+        """(c,) the number of each text; -1 where it has none."""
+        known = [numbers.get(text, -1) for text in self.texts]
+        return np.array(known, dtype=np.int64)[self.places]
+
     def missing(self) -> int | None:
         """The first row without a value; None where all have one."""
         bad = np.flatnonzero(np.array([not text for text in self.texts])[self.places])
@@ -103,16 +110,6 @@ class Chunk(NamedTuple):
         rows = self.events.pairs[:, which]
         return rows if self.features is None else self.features[rows]
 
-    @property
-    def counts(self) -> npt.NDArray[Any]:
-        """(c,) how often each event was seen."""
-        return self.events.counts
-
-    @property
-    def ties(self) -> BoolArray | None:
-        """(c,) which events are ties; None without any."""
-        return self.events.ties
-
     def take(self, which: Any, start: int) -> Chunk:
         """Some of its events, by a slice or by their numbers."""
         events, features = self.events.take(which), self.features
@@ -122,53 +119,48 @@ class Chunk(NamedTuple):
         return Chunk(start, events, features, None if self.blocks is None else self.blocks[which])
 
 
-class Source(Protocol):
+class Source:
     """Where rows come from: the same ones in the same order, as often as they are asked for."""
+
+    inline: tuple[str, ...] | None = None
+    """Names of the features of both sides, None where the sides are ids."""
+    roles: Roles = NO_ROLES
+    """The columns that were named."""
+    read_as: ReadAs | None = None
+    """How the columns were understood; None where nothing was to be."""
+    covariate_columns: tuple[tuple[str, ...], ...] = ()
+    """The column of each covariate, or the two columns of both sides."""
+    context: tuple[str, ...] = ()
+    """Names of the context."""
+    context_pairs: tuple[Pair, ...] = ()
+    """The columns of winner and loser for each of them, as of `context_columns`."""
 
     @property
     def name(self) -> str:
         """For messages."""
-
-    @property
-    def inline(self) -> tuple[str, ...] | None:
-        """Names of the features of both sides, None where the sides are ids."""
-
-    @property
-    def roles(self) -> Roles:
-        """The columns that were named."""
+        raise NotImplementedError
 
     @property
     def remembered(self) -> Mapping[str, str]:
         """The columns of roles that a model of them remembers."""
-
-    @property
-    def read_as(self) -> ReadAs | None:
-        """How the columns were understood; None where nothing was to be."""
-
-    @property
-    def covariate_columns(self) -> tuple[tuple[str, ...], ...]:
-        """The column of each covariate, or the two columns of both sides."""
-
-    @property
-    def context(self) -> tuple[str, ...]:
-        """Names of the context."""
-
-    @property
-    def context_pairs(self) -> tuple[tuple[str, str], ...]:
-        """The columns of winner and loser for each of them, as of `context_columns`."""
-
-    def count_rows(self) -> int:
-        """How many rows there are."""
+        return self.roles.by_role
 
     @property
     def edges(self) -> tuple[int, ...]:
         """The first row of each file, and how many rows there are."""
+        return (0, self.count_rows())
+
+    def count_rows(self) -> int:
+        """How many rows there are."""
+        raise NotImplementedError
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Rows start to stop, at most `size` at a time."""
+        raise NotImplementedError
 
     def where(self, row: int) -> str:
         """How a message names a row."""
+        raise NotImplementedError
 
 
 def regular(blocks: Iterator[Rows], sizes: Sequence[int]) -> Iterator[Rows]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.contexts import ItemRows
@@ -15,34 +14,14 @@ from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.dates import REMEDY, in_iso
-from sparse_prefgp.io.files import Table, id_text
+from sparse_prefgp.io.files import Table
 from sparse_prefgp.io.judgements import refuse_columns_of_items
-from sparse_prefgp.io.streams.blocks import SIDES, Coded, Source, plain_cell
-from sparse_prefgp.io.streams.items import ItemTable, Places, RawItems
-from sparse_prefgp.io.values import unknown_item
+from sparse_prefgp.io.streams.blocks import SIDES, Coded, Source
+from sparse_prefgp.io.streams.items import ItemTable, Met, Places, RawItems
 from sparse_prefgp.support.arrays import IntArray
 
 # Rows read at a time.
 _ROWS = 1 << 18
-
-
-@dataclass(frozen=True, eq=False)
-class Met:
-    """The distinct items in contexts that take part in duels."""
-
-    base: IntArray
-    """(k,) which of the items each is."""
-    codes: IntArray
-    """(k, number of columns) its context, as places among the values."""
-    texts: tuple[tuple[str, ...], ...]
-    """The values of each column, as texts."""
-    values: tuple[tuple[Any, ...], ...]
-    """The same as they are."""
-
-    def contexts(self) -> npt.NDArray[np.object_]:
-        """(k, number of columns), as texts."""
-        columns = [np.array(texts, dtype=object) for texts in self.texts]
-        return np.stack([one[code] for one, code in zip(columns, self.codes.T, strict=True)], 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,39 +46,34 @@ def met_in(source: Source, ids: ItemTable) -> Met:
 
     :raises ValueError: an unknown item, or a missing context, with its row.
     """
-    columns = [dict[str, Any]() for _ in source.context]
+    columns = tuple(dict[str, Any]() for _ in source.context)
     found = np.empty((0, 1 + len(columns)), dtype=np.int64)
     position = 0
+
+    def where(i: int) -> str:
+        return source.where(position + i)
+
     for block in source.read(0, source.count_rows(), _ROWS):
         sides = [found]
         assert not isinstance(block, Answers)
         for k, side in enumerate(SIDES):
-            values = block[side]
-            base = ids.rows_of(values)
-            for i in np.flatnonzero(base < 0)[:1]:
-                text, where = id_text(plain_cell(values[int(i)])), source.where(position + int(i))
-                raise unknown_item(side, text, where, "the items", "duel", ids.meant(text))
-            codes = []
+            codes = [ids.known_rows(block[side], (), side, where)]
             for known, pair in zip(columns, source.context_pairs, strict=True):
                 coded = Coded.of(block[pair[k]])
                 missing = coded.missing()
                 if missing is not None:
                     raise ValueError(
-                        f"Column {pair[k]!r} has no value in "
-                        f"{source.where(position + missing)}; fill in the context of that side."
+                        f"Column {pair[k]!r} has no value in {where(missing)}; fill in the context "
+                        "of that side."
                     )
                 for text, value in zip(coded.texts, coded.values, strict=True):
                     if text:
                         known.setdefault(text, value)
-                number = {text: i for i, text in enumerate(known)}
-                places = np.array([number.get(text, -1) for text in coded.texts], dtype=np.int64)
-                codes.append(places[coded.places])
-            sides.append(np.column_stack([base, *codes]))
+                codes.append(coded.numbered({text: i for i, text in enumerate(known)}))
+            sides.append(np.column_stack(codes))
         position += len(sides[1])
         found = np.unique(np.concatenate(sides), axis=0)
-    texts = tuple(tuple(known) for known in columns)
-    values = tuple(tuple(known.values()) for known in columns)
-    return Met(found[:, 0], found[:, 1:], texts, values)
+    return Met(found[:, 0], found[:, 1:], columns)
 
 
 def placed(raw: RawItems, source: Source) -> InContexts:
@@ -116,13 +90,13 @@ def placed(raw: RawItems, source: Source) -> InContexts:
         pd = require_pandas()
         said = pd.DataFrame(
             {
-                name: pd.Series(list(values)).iloc[code].to_numpy()
+                name: pd.Series([*values.values()]).iloc[code].to_numpy()
                 for name, values, code in zip(names, met.values, met.codes.T, strict=True)
             }
         )
         # A duel has two sides, so that no value of a column is there once.
         twice = pd.concat([said, said], ignore_index=True)
-        rows = RowNames("the contexts of the duels", None)
+        rows = RowNames("the contexts of the duels")
         values = Table(twice, "the duels", rows, omit="of the context")
         values = in_iso(values, names, remedy=REMEDY)
         numeric, categorical = feature_kinds(values, list(names))
@@ -175,6 +149,5 @@ def in_rows(
     :param item_rows: their names and contexts.
     """
     names = None if transform is None else transform.feature_names
-    places = Places(ids, met.base, met.codes, met.texts)
-    ids_of_rows = tuple(item_ids)
-    return ItemTable(features, ids_of_rows, names, transform, item, item_rows, places=places)
+    places = Places(ids, met)
+    return ItemTable(features, tuple(item_ids), names, transform, item, item_rows, places=places)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from sparse_prefgp.io.streams.blocks import (
     SIDES,
     UNREAD,
     Rows,
+    Source,
     named_columns,
     remedy,
 )
@@ -30,7 +31,7 @@ from sparse_prefgp.support.checks import check_choice
 _ROWS = 1 << 18
 
 
-class DatasetRows:
+class DatasetRows(Source):
     """The elements of a `tf.data.Dataset`: mappings with the keys `winner`, `loser` and perhaps
     `count` and `tie`, or tuples of the first three; the sides are ids or (D,) features. Batched or
     not. roles: the keys that say more."""
@@ -65,34 +66,18 @@ class DatasetRows:
                 f"The dataset has winners of shape {spec[WINNER].shape} and losers of shape "
                 f"{spec[LOSER].shape}; give ids, or vectors of features of floating type."
             )
-        widths = [spec[side].shape[-1] for side in SIDES] if numeric else [0, 0]
-        if None not in widths and widths[0] != widths[1]:
-            raise ValueError(
-                f"The dataset has winners of {widths[0]} features and losers of {widths[1]}; give "
-                "both sides the same features."
-            )
         self._dataset = dataset.unbatch() if rank - numeric == 1 else dataset
-        self.inline: tuple[str, ...] | None = None
         if numeric:
-            if None in widths:
-                shape = spec[SIDES[widths.index(None)]].shape
+            winner, loser = (spec[side].shape[-1] for side in SIDES)
+            if winner is None or winner != loser:
                 raise ValueError(
-                    f"The dataset's features have shape {shape}, of unknown width; set it with "
-                    "tf.ensure_shape."
+                    f"The dataset has winners of {winner} features and losers of {loser}; give "
+                    "both sides the same features, and their number with tf.ensure_shape."
                 )
-            self.inline = tuple(f"x{j}" for j in range(widths[0]))
+            self.inline = tuple(f"x{j}" for j in range(winner))
         self._rows: int | None = None
 
     name = "the dataset"
-    read_as = None
-
-    @property
-    def remembered(self) -> Mapping[str, str]:
-        return self.roles.by_role
-
-    @property
-    def edges(self) -> tuple[int, ...]:
-        return (0, self.count_rows())
 
     def count_rows(self) -> int:
         if self._rows is None:

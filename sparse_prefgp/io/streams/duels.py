@@ -6,12 +6,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.answers import Codes
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.read_as import ReadAs
@@ -72,7 +72,7 @@ class StreamedDuels:
     @property
     def num_sites(self) -> int:
         """t, those of all these rows; read only where some row has several."""
-        return self.num_rows if self.scan.sites == self.scan.rows else self.totals.sites
+        return self.num_rows if self.scan.totals.sites == self.scan.rows else self.totals.sites
 
     def sites_of(self, chunk: Chunk) -> IntArray:
         """How many sites each event of a chunk has, (c,): z behind its doors, of each copy where
@@ -90,9 +90,8 @@ class StreamedDuels:
     @property
     def read_as(self) -> ReadAs | None:
         """How the columns were understood; None where nothing was to be."""
-        read_as, scan = self.source.read_as, self.scan
-        won = scan.duels - scan.ties
-        answers = {"win": won, "tie": scan.ties} if scan.ties else {"win": won}
+        read_as, of = self.source.read_as, self.scan.totals
+        answers = {"win": of.duels - of.ties, **({"tie": of.ties} if of.ties else {})}
         return None if read_as is None else replace(read_as, answers=answers)
 
     @property
@@ -103,7 +102,7 @@ class StreamedDuels:
     @property
     def num_ties(self) -> int:
         """How many of them are ties; read only where there are any in the whole."""
-        return self.totals.ties if self.scan.ties else 0
+        return self.totals.ties if self.scan.totals.ties else 0
 
     @property
     def levels(self) -> tuple[str, ...] | None:
@@ -115,13 +114,8 @@ class StreamedDuels:
         """Numbers of these rows; those of a part are counted by a pass over it."""
         scan = self.scan
         if self.num_rows == scan.rows:
-            low, high = scan.low, scan.high
-            if self.transform is not None and low is not None and high is not None:
-                mean, scale = np.array(self.transform.mean), np.array(self.transform.scale)
-                low, high = (low - mean) / scale, (high - mean) / scale
-            numbers = scan.sites, scan.duels, scan.ties
-            said = scan.grades, scan.judged, scan.labelled
-            return Totals(*numbers, scan.comparisons, low, high, *said)
+            low, high = map(self._in_units, (scan.totals.low, scan.totals.high))
+            return scan.totals._replace(low=low, high=high)
         return totals_of(self.items, self.chunks(READ_ROWS), scan.sets.any)
 
     @cached_property
@@ -129,11 +123,13 @@ class StreamedDuels:
         """The mean of the items, or of the sides of duels that have features of their own, (D,)."""
         if self.items is not None:
             return np.mean(self.items.features, 0, dtype=np.float64)
-        mean = self.scan.mean
-        assert mean is not None
-        if self.transform is not None:
-            mean = (mean - np.array(self.transform.mean)) / np.array(self.transform.scale)
-        return mean
+        return np.asarray(self._in_units(self.scan.mean))
+
+    def _in_units(self, features: FloatArray | None) -> FloatArray | None:
+        """Inline features, (D,) or (c, D), as the model has them."""
+        if self.transform is None or features is None:
+            return features
+        return (features - np.array(self.transform.mean)) / np.array(self.transform.scale)
 
     @property
     def num_features(self) -> int:
@@ -236,23 +232,22 @@ class StreamedDuels:
 
     def _chunks(self, size: int) -> Iterator[Chunk]:
         start, held, sites = 0, list[Chunk](), 0
-        for chunk in self._read():
-            held.append(chunk)
-            sites += int(self.sites_of(chunk).sum())
-            if sites >= size:
-                whole, done = joined(held), 0
-                for end in self._ends_in(whole, start, size, False):
-                    yield self._labelled(whole.take(slice(done, end), start + done))
-                    done = end
-                rest = whole.take(slice(done, None), 0)
-                held = [rest] if len(rest.events) else []
-                start, sites = start + done, int(self.sites_of(rest).sum())
-        if held:
+        for chunk in chain(self._read(), [None]):
+            if chunk is not None:
+                held.append(chunk)
+                sites += int(self.sites_of(chunk).sum())
+            if not held or (chunk is not None and sites < size):
+                continue
             whole, done = joined(held), 0
-            for end in self._ends_in(whole, start, size, True):
-                yield self._labelled(whole.take(slice(done, end), start + done))
+            for end in self._ends_in(whole, start, size, chunk is None):
+                part = whole.take(slice(done, end), start + done)
+                if self.blocks is not None:
+                    part = part._replace(blocks=self.blocks[start + done : start + end])
+                yield part
                 done = end
-            start += len(whole.events)
+            rest = whole.take(slice(done, None), 0)
+            held = [rest] if len(rest.events) else []
+            start, sites = start + done, int(self.sites_of(rest).sum())
         if start != self.num_rows:
             raise ValueError(
                 f"{self.source.name} has given {start} rows where it gave "
@@ -277,11 +272,6 @@ class StreamedDuels:
                 return  # more may fit
             yield int(ends[unit - 1])
             done = int(up_to[unit - 1])
-
-    def _labelled(self, chunk: Chunk) -> Chunk:
-        if self.blocks is None:
-            return chunk
-        return chunk._replace(blocks=self.blocks[chunk.start : chunk.start + len(chunk.events)])
 
     def _read(self) -> Iterator[Chunk]:
         """As they are read, from the block of the checksums that the first row lies in."""
@@ -309,36 +299,25 @@ class StreamedDuels:
             low, high = max(self.start - position, 0), min(self.stop - position, length)
             position += length
             if low < high:
-                yield self._named(self._judged(chunk.take(slice(low, high), 0)))
+                chunk = chunk.take(slice(low, high), 0)
+                yield chunk._replace(events=self._named(chunk.events))
 
-    def _named(self, chunk: Chunk) -> Chunk:
-        """With the names of all people and labels of the stream, or with its own labels."""
-        person, names, events = chunk.events.person, self.scan.people, chunk.events
-        if person is not None and names is not None:
-            events = events.saying(person=person._replace(names=names))
+    def _named(self, events: Answers) -> Answers:
+        """With the names of all judges, people and labels of the stream, or with its own ones."""
+        scan, said = self.scan, dict[str, Any]()
+        if events.judge is not None and scan.judges is not None:
+            said["judge"] = events.judge._replace(names=scan.judges).among(self.judges or ())
+        if events.person is not None and scan.people is not None:
+            said["person"] = events.person._replace(names=scan.people)
         if events.labels:
             labels = {
-                column: codes._replace(names=self.scan.labels[column])
+                column: codes._replace(names=scan.labels[column])
                 for column, codes in events.labels.items()
             }
-            own: dict[str, Any] = {role: labels.pop(role) for role in LEANING if role in labels}
-            events = events.saying(labels=labels or None, **own)
-        if self.own_labels is not None:
-            events = events.labelled_as(self.own_labels)
-        return chunk._replace(events=events)
-
-    def _judged(self, chunk: Chunk) -> Chunk:
-        """With the numbers that the judges have here."""
-        judge, names = chunk.events.judge, self.judges
-        if judge is None or names is None:
-            return chunk
-        numbers = judge.numbers
-        if self.own_judges is not None:
-            here = {name: i for i, name in enumerate(names)}
-            place = np.array([here.get(name, -1) for name in self.scan.judges or ()])
-            numbers = place[numbers]
-        events = chunk.events.saying(judge=Codes(numbers, names, judge.column))
-        return chunk._replace(events=events)
+            said |= {role: labels.pop(role) for role in LEANING if role in labels}
+            said["labels"] = labels or None
+        events = events.saying(**said)
+        return events if self.own_labels is None else events.labelled_as(self.own_labels)
 
     def sample(self, size: int, rng: np.random.Generator) -> Duels:
         """`size` rows drawn without replacement, in memory; all of them where there are no more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,14 +14,16 @@ import numpy as np
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.items import Items, check_features
 from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
 from sparse_prefgp.io.files import column_names, id_text, load_items
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import named_items
-from sparse_prefgp.io.streams.blocks import Coded
+from sparse_prefgp.io.streams.blocks import Coded, plain_cell
+from sparse_prefgp.io.values import unknown_item
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray, Texts, first_true
 
 # No more digits than surely fit.
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
@@ -91,7 +93,7 @@ class ItemTable(Items):
     @cached_property
     def base(self) -> IntArray:
         """(n,) the row of the items as given that each is of, whatever its context."""
-        return np.arange(self.num_items) if self.places is None else self.places.base
+        return np.arange(self.num_items) if self.places is None else self.places.met.base
 
     @property
     def num_items(self) -> int:
@@ -135,9 +137,19 @@ class ItemTable(Items):
             rows[i] = -1 if row is None else row
         return rows
 
-    def meant(self, text: str) -> str:
-        """The beginning of a remedy for an id that there is not, see `meant_id`."""
-        return "" if self.ids is None else self._by_rule.meant(text)
+    def known_rows(
+        self, values: Any, context: Sequence[Any], column: str, where: Where
+    ) -> IntArray:
+        """As `rows_of`, of a column in a message.
+
+        :raises ValueError: an id that is unknown or missing, with its row.
+        """
+        rows = self.rows_of(values, context)
+        for i in first_true(rows < 0):
+            text = id_text(plain_cell(values[i]))
+            meant = "" if self.ids is None else self._by_rule.meant(text)
+            raise unknown_item(column, text, where(i), "the items", "duel", meant)
+        return rows
 
     @cached_property
     def _by_rule(self) -> Ids:
@@ -195,39 +207,51 @@ def raw_items(
 
 
 @dataclass(frozen=True, eq=False)
+class Met:
+    """The distinct items in contexts that take part in duels."""
+
+    base: IntArray
+    """(k,) which of the items each is."""
+    codes: IntArray
+    """(k, number of columns) its context, as places among the values."""
+    values: tuple[Mapping[str, Any], ...]
+    """The values of each column, by their texts."""
+
+    def contexts(self) -> Texts:
+        """(k, number of columns), as texts."""
+        columns = [np.array([*values], dtype=object) for values in self.values]
+        return np.stack([one[code] for one, code in zip(columns, self.codes.T, strict=True)], 1)
+
+
+@dataclass(frozen=True, eq=False)
 class Places:
     """Where rows of items in contexts are: by item, and by the values of the context."""
 
     ids: ItemTable
     """Items as given, of which nothing but the ids count."""
-    base: IntArray
-    """(k,) the one that each row is of."""
-    codes: IntArray
-    """(k, number of columns) its context, as places among `texts`."""
-    texts: tuple[tuple[str, ...], ...]
-    """The values of each column."""
+    met: Met
+    """The rows."""
 
     @cached_property
     def _known(self) -> tuple[IntArray, IntArray]:
         """Rows in the order of their keys, and these."""
-        keys = self._keys(self.base, list(self.codes.T))
+        keys = self._keys(self.met.base, list(self.met.codes.T))
         order = np.argsort(keys, kind="stable")
         return order, keys[order]
 
     def _keys(self, base: IntArray, codes: Sequence[IntArray]) -> IntArray:
         keys = base
-        for column, texts in zip(codes, self.texts, strict=True):
-            keys = keys * len(texts) + column
+        for column, values in zip(codes, self.met.values, strict=True):
+            keys = keys * len(values) + column
         return keys
 
     def rows_of(self, values: Any, context: Sequence[Any]) -> IntArray:
         """As `ItemTable.rows_of`."""
         base = self.ids.rows_of(values)
-        codes = []
-        for column, texts in zip(context, self.texts, strict=True):
-            coded, known = Coded.of(column), {text: i for i, text in enumerate(texts)}
-            number = np.array([known.get(text, -1) for text in coded.texts], dtype=np.int64)
-            codes.append(number[coded.places])
+        codes = [
+            Coded.of(column).numbered({text: i for i, text in enumerate(values)})
+            for column, values in zip(context, self.met.values, strict=True)
+        ]
         keys, (order, ordered) = self._keys(base, codes), self._known
         place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
         there = (ordered[place] == keys) & np.all(np.array(codes) >= 0, axis=0)

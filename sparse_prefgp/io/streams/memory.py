@@ -7,23 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.io.streams.blocks import NO_ROLES, Rows
+from sparse_prefgp.io.streams.blocks import Rows, Source
 from sparse_prefgp.support import together
 
 
 @dataclass(frozen=True, eq=False)
-class DuelRows:
+class DuelRows(Source):
     """The rows of `Duels`: equal duels are one row with their count."""
 
     duels: Duels
 
     name = "the duels in memory"
-    inline = None
-    roles = NO_ROLES
-    read_as = None
-    covariate_columns = ()
-    context = ()
-    context_pairs = ()
 
     def count_rows(self) -> int:
         return len(self.duels.events)
@@ -31,10 +25,6 @@ class DuelRows:
     @property
     def remembered(self) -> Mapping[str, str]:
         return self.duels.roles
-
-    @property
-    def edges(self) -> tuple[int, ...]:
-        return (0, self.count_rows())
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         whole = self.duels.events

@@ -24,7 +24,7 @@ from sparse_prefgp.io.streams.items import ItemTable, raw_items
 from sparse_prefgp.io.streams.memory import DuelRows
 from sparse_prefgp.io.streams.parquet import ParquetRows, Renamed, pq_columns
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
-from sparse_prefgp.io.values import levels_of
+from sparse_prefgp.io.values import named_levels
 from sparse_prefgp.io.votes import votes_in
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_choice
@@ -95,7 +95,8 @@ def stream_duels(
         weights that are neither named nor ignored; `Duels` with items given once more.
     """
     names = tuple(column_names(covariates, "covariates"))
-    said = grade, _levels(grade, grades), names
+    together.check(grade=grade is not None, no_levels=grades is None)
+    said = grade, named_levels(grade, grades), names
     codes = columns_of_codes(judge=groups, person=person)
     roles = Roles(counts, weights, *said, codes=codes, labels=names_of_columns(labels))
     for column, what in named_columns(roles):
@@ -109,9 +110,15 @@ def stream_duels(
         duels, ignore, roles, wanted, Stated(**form, ignore=tuple(ignore), covariates=names)
     )
     if isinstance(duels, Duels):
-        given = {"items": items, "features": features, "ignore": ignore or None, "item": item}
-        given |= {"groups": groups, "person": person}
-        _refuse_columns(given, roles, wanted)
+        given = {
+            "items": items is not None,
+            "features": features is not None,
+            **{"ignore": ignore, "item": item, "groups": groups, "person": person},
+            **{"context": wanted, "counts": counts, "weights": weights, "grade": grade},
+            **{"covariates": names, "labels": labels},
+        }
+        for name, value in given.items():
+            together.check(duels_object=True, column=bool(value) and name)
         items = duels
     for label, value in (("context", wanted), ("item", item)):
         if value and (source.inline is not None or isinstance(items, np.ndarray)):
@@ -137,13 +144,12 @@ def stream_duels(
             features = standardise.feature_names
         source = _chosen(source, features, ignore)
     scan = scan_of(source, table, progress)
-    columns = source.inline if table is None else table.feature_names
     transform = None if table is None else table.transform
     if table is None and isinstance(standardise, FeatureTransform):
         transform = standardise
     elif table is None and standardise:
         transform = standardised(source, scan)
-        columns = transform.feature_names
+    columns = source.inline if table is None else table.feature_names
     return StreamedDuels(source, table, transform, columns, scan, 0, scan.rows)
 
 
@@ -168,31 +174,6 @@ def columns_of(duels: Any, form: Stated) -> tuple[str, ...]:
     :raises ValueError: what `stream_duels` raises of them.
     """
     return ParquetRows.of(_files_of([duels]), UNREAD, form=form).columns
-
-
-def _levels(grade: str | None, levels: Any) -> tuple[str, ...] | None:
-    """The levels of a column of grades.
-
-    :raises ValueError: one without the other.
-    """
-    together.check(
-        grade=grade is not None,
-        no_levels=levels is None,
-        levels_of_grades=levels is not None,
-        no_grade=grade is None,
-    )
-    if grade is None:
-        return None
-    return levels_of(levels)
-
-
-def _refuse_columns(given: dict[str, Any], roles: Roles, context: Sequence[str]) -> None:
-    """`Duels` have their items, the features of these, and what is said of duels already."""
-    given |= {"context": context or None}
-    given |= {"counts": roles.count, "weights": roles.weight, "grade": roles.grade}
-    given |= {"covariates": roles.covariates or None, "labels": roles.labels or None}
-    for name, value in given.items():
-        together.check(duels_object=True, column=value is not None and name)
 
 
 def _source(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.data.answers import FLAGGED
-from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
+from sparse_prefgp.io.files import Table
 from sparse_prefgp.io.forms import Stated
-from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
@@ -26,13 +26,16 @@ from sparse_prefgp.io.judgements import (
 )
 from sparse_prefgp.io.sides import MARGIN, SIDE, TIE, TwoSides, as_read, settle
 from sparse_prefgp.io.streams.blocks import (
+    FLAGS,
     NO_ROLES,
     SIDES,
     UNREAD,
     Rows,
+    Source,
     named_columns,
     remedy,
 )
+from sparse_prefgp.io.verdicts import Pair
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import listing
@@ -40,7 +43,6 @@ from sparse_prefgp.support.words import listing
 PLAIN = Stated()
 # On which the form of rows is settled.
 _FIRST_ROWS = 1 << 18
-_FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 
 
 class Renamed(NamedTuple):
@@ -52,7 +54,7 @@ class Renamed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ParquetRows:
+class ParquetRows(Source):
     """The rows of one or several Parquet files, one file after the other."""
 
     paths: tuple[str, ...]
@@ -62,13 +64,11 @@ class ParquetRows:
     roles: Roles = NO_ROLES
     covariate_columns: tuple[tuple[str, ...], ...] = ()
     context: tuple[str, ...] = ()
-    context_pairs: tuple[tuple[str, str], ...] = ()
+    context_pairs: tuple[Pair, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
     two: TwoSides | None = None
     """How rows of two sides become duels."""
     form: Stated = PLAIN
-    side: bool = False
-    """Whether being the first side is a covariate."""
     read_as: ReadAs | None = None
 
     @classmethod
@@ -104,18 +104,16 @@ class ParquetRows:
                     "differ); write all with the same columns."
                 )
         name = Path(files[0]).name
+        two, read_as = None, ReadAs("winner and loser", {WINNER: WINNER, LOSER: LOSER})
         made = _two_sides(files, first, form, roles.grade, name)
         if made is not None:
             two, read_as, side, first = made
             roles = replace(roles, covariates=(*roles.covariates, *([SIDE] if side else [])))
-        else:
-            two, side = None, False
-            read_as = ReadAs("winner and loser", {WINNER: WINNER, LOSER: LOSER})
         first = tuple(called) or first
-        for kind in FLAGGED.values():
-            if kind.column in ignore and kind.column in first:
+        for flag in FLAGS:
+            if flag in ignore and flag in first:
                 raise ValueError(
-                    f"The column {kind.column!r} of {name} cannot be ignored, as what it flags "
+                    f"The column {flag!r} of {name} cannot be ignored, as what it flags "
                     "would count as wins; leave the rows out that have 1 there."
                 )
         for column, what in named_columns(roles):
@@ -128,7 +126,7 @@ class ParquetRows:
         shown = read_as if inline is None else replace(read_as, form="features of both sides")
         return cls(
             *(files, first, inline, (), roles, said, context, pairs),
-            *(dict(called), two, form, side, shown),
+            *(dict(called), two, form, shown),
         )
 
     @property
@@ -156,55 +154,53 @@ class ParquetRows:
         return replace(self, sizes=self._sizes())
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        names = [*self._side_columns(0), *self._side_columns(1), self.roles.count_column, *_FLAGS]
+        names = [*SIDES, self.roles.count_column, *FLAGS]
+        if self.inline is not None:
+            names += [f"{side}_{name}" for side in SIDES for name in self.inline]
         names += [column for column, _ in named_columns(self.roles)]
         several = (*self.covariate_columns, *self.context_pairs)
         names += [column for each in several for column in each]
         wanted = {name: self.called.get(name, name) for name in names if name in self.columns}
-        before = 0
-        for path, rows in zip(self.paths, self._sizes(), strict=True):
-            low, high = max(start - before, 0), min(stop - before, rows)
-            before += rows
+        for path, (first, last) in zip(self.paths, pairwise(self.edges), strict=True):
+            low, high = max(start, first) - first, min(stop, last) - first
             if low >= high:
                 continue
-            if self.two is None:
-                for batch in _batches(path, low, high, size, wanted.values()):
-                    yield {name: batch.column(column) for name, column in wanted.items()}
+            if self.two is not None:
+                yield from self._meetings(self.two, path, low, high, size, wanted, first)
                 continue
-            yield from self._meetings(path, low, high, size, wanted, before - rows)
+            for batch in _batches(path, low, high, size, wanted.values()):
+                yield {name: batch.column(column) for name, column in wanted.items()}
 
     def _meetings(
-        self, path: str, low: int, high: int, size: int, wanted: Mapping[str, str], first: int
+        self,
+        two: TwoSides,
+        path: str,
+        low: int,
+        high: int,
+        size: int,
+        wanted: Mapping[str, str],
+        first: int,
     ) -> Iterator[Rows]:
-        """Rows low to high of a file of two sides, as duels."""
-        two = self.two
-        assert two is not None
+        """Rows low to high of a file of two sides, as duels; `first` is that of the file."""
         own = _open_parquet(path).schema_arrow.names
         both = {column for pair in two.of_sides.values() for column in pair}
         raw = [name for name in own if name in {*two.used, *both, *wanted.values()}]
         position = first + low
+
+        def where(i: int) -> str:
+            return self.where(position + i)
+
         for batch in _batches(path, low, high, size, raw):
-            made = two.meetings(batch.to_pandas(), self._where_from(position))
+            made = two.meetings(batch.to_pandas(), where)
             position += batch.num_rows
             frame = made.frame if TIE in made.frame else made.frame.assign(**{TIE: 0})
             yield {name: frame[column].to_numpy() for name, column in wanted.items()}
 
-    def _where_from(self, first: int) -> Where:
-        return lambda i: self.where(first + i)
-
-    def _side_columns(self, side: int) -> list[str]:
-        if self.inline is None:
-            return [SIDES[side]]
-        return [f"{SIDES[side]}_{name}" for name in self.inline]
-
     def where(self, row: int) -> str:
-        names = [Path(path).name for path in self.paths]
-        for path, name, rows in zip(self.paths, names, self._sizes(), strict=True):
-            if row < rows:
-                shown = name if names.count(name) == 1 else path
-                return f"row {row} of {shown} (counted from 0)"
-            row -= rows
-        return f"row {row} past the end of {self.name}"
+        names, edges = [Path(path).name for path in self.paths], self.edges
+        file = bisect_right(edges, row) - 1
+        shown = names[file] if names.count(names[file]) == 1 else self.paths[file]
+        return f"row {row - edges[file]} of {shown} (counted from 0)"
 
 
 def pq_columns(path: str | os.PathLike[str]) -> list[str]:
@@ -224,11 +220,11 @@ def _two_sides(
     if {WINNER, LOSER} <= {*columns} or inline:
         return None
     frame = next(_batches(files[0], 0, _FIRST_ROWS, _FIRST_ROWS, list(columns))).to_pandas()
-    where = RowNames(name, None)
-    two = settle(Header(columns), frame, form, where, grade, name)
+    table = Table(frame, name, RowNames(name))
+    two = settle(table, form, grade)
     if two is None:
         return None
-    made = two.meetings(frame, where)
+    made = two.meetings(frame, table.row)
     if not two.one_each or MARGIN in made.frame:
         rows = sum(_open_parquet(path).metadata.num_rows for path in files)
         size = sum(os.path.getsize(path) for path in files)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from sparse_prefgp.io.files import plain_ids
 from sparse_prefgp.io.judgements import warn_of_spellings
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, regular
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.streams.parsing import Labels, labels_by_column, parsed
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.io.streams.parsing import labels_by_column, parsed
+from sparse_prefgp.support.arrays import FloatArray, IntArray, first_true
 
 Report = Callable[[int, int], None]
 
@@ -28,68 +28,17 @@ READ_ROWS = 1 << 18
 _READ_NUMBERS = 1 << 20
 
 
-@dataclass(frozen=True)
-class Scan:
-    """What one pass over all rows found."""
+class Totals(NamedTuple):
+    """Of some rows."""
 
-    rows: int
-    """Events of the stream."""
     sites: int
     """z behind their doors, of each copy where there are answers about sets."""
     duels: int
     """Duels, counts included."""
     ties: int
     """How many of the duels are ties."""
-    starts: tuple[int, ...]
-    """The first row of each block, and the number of rows; a block lies within one file."""
-    digests: tuple[int, ...]
-    """A checksum of each block."""
-    comparisons: IntArray | None = None
-    """(n,) duels of each item; for inline features mean, sd, low and high, (D,) each, of the raw
-    features over both sides.
-    """
-    mean: FloatArray | None = None
-    sd: FloatArray | None = None
-    low: FloatArray | None = None
-    high: FloatArray | None = None
-    levels: tuple[str, ...] | None = None
-    """Names of the levels of grades; None without."""
-    grades: IntArray | None = None
-    """(K + 1,) how often each level was said, ties first; None without grades."""
-    covariate_names: tuple[str, ...] = ()
-    """C names of the covariates of the duels."""
-    covariate_squares: FloatArray | None = None
-    """(C,) mean square of each, winner less loser; None without."""
-    judges: tuple[Hashable, ...] | None = None
-    """Who judged, in the order of their first appearance; None where nobody knows."""
-    judge_column: str | None = None
-    """The column that says so."""
-    judged: IntArray | None = None
-    """(J, K + 1) how often each judge said each level, as `Answers.judge_levels`."""
-    sets: AboutSets = NO_SETS
-    """What a model has to know of answers about sets."""
-    people: tuple[Hashable, ...] | None = None
-    """Whose preferences the events are, in the order of their first appearance; None where all
-    are taken for one."""
-    person_column: str | None = None
-    """The column that says so."""
-    labels: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
-    """Of each column of labels, in the order of their first appearance."""
-    labelled: Mapping[str, IntArray] = field(default_factory=dict)
-    """(1 + J,) how often each was said, those nobody knows first."""
-
-
-class Totals(NamedTuple):
-    """Of some rows."""
-
-    sites: int
-    """z behind their doors."""
-    duels: int
-    """Duels, counts included."""
-    ties: int
-    """How many of the duels are ties."""
     comparisons: IntArray | None
-    """(n,) duels of each item; for inline features low and high, (D,) each, in model units."""
+    """(n,) duels of each item; for inline features low and high, (D,) each, over both sides."""
     low: FloatArray | None
     high: FloatArray | None
     grades: IntArray | None
@@ -97,7 +46,44 @@ class Totals(NamedTuple):
     judged: IntArray | None = None
     """(J, K + 1) how often each judge said each level, as `Answers.judge_levels`."""
     labels: Mapping[str, IntArray] = MappingProxyType({})
-    """As `Scan.labelled`."""
+    """Of each column of labels, (1 + J,) how often each was said, those nobody knows first."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one pass over all rows found."""
+
+    rows: int
+    """Events of the stream."""
+    starts: tuple[int, ...]
+    """The first row of each block, and the number of rows; a block lies within one file."""
+    digests: tuple[int, ...]
+    """A checksum of each block."""
+    totals: Totals
+    """Of all rows; of inline features as they are."""
+    mean: FloatArray | None
+    """(D,) of inline features over both sides; None without."""
+    sd: FloatArray | None
+    """The same."""
+    levels: tuple[str, ...] | None
+    """Names of the levels of grades; None without."""
+    covariate_names: tuple[str, ...]
+    """C names of the covariates of the duels."""
+    covariate_squares: FloatArray | None
+    """(C,) mean square of each, winner less loser; None without."""
+    judges: tuple[Hashable, ...] | None
+    """Who judged, in the order of their first appearance; None where nobody knows."""
+    judge_column: str | None
+    """The column that says so."""
+    sets: AboutSets
+    """What a model has to know of answers about sets."""
+    people: tuple[Hashable, ...] | None
+    """Whose preferences the events are, in the order of their first appearance; None where all
+    are taken for one."""
+    person_column: str | None
+    """The column that says so."""
+    labels: Mapping[str, tuple[Hashable, ...]]
+    """Of each column of labels, in the order of their first appearance."""
 
 
 def scan_of(source: Source, items: ItemTable | None, progress: Report | None) -> Scan:
@@ -119,36 +105,40 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
         sums.add(chunk)
         if progress is not None:
             progress(rows, total)
-    of = sums.totals
-    found = Scan(rows, of.sites, of.duels, of.ties, starts, tuple(digests), of.comparisons)
-    found = replace(found, levels=sums.levels, grades=of.grades, sets=sums.sets)
-    if sums.squares is not None:
+    squares, sd, moments = None, None, sums.moments
+    if sums.covariate_names:
         squares = sums.squares / sums.steps
         sums.check_covariates()
-        found = replace(found, covariate_names=sums.covariate_names, covariate_squares=squares)
-    if sums.judge is not None:
-        names = _names(sums.judge, labels)
-        found = replace(found, judges=names, judge_column=sums.judge.column, judged=sums.judged)
-    if sums.person is not None:
-        names = _names(sums.person, labels)
-        found = replace(found, people=names, person_column=sums.person.column)
-        warn_of_spellings(names, f"people (column {sums.person.column!r})")
+    if items is None:
+        sd = np.sqrt(moments.squares / moments.count)
+
+    def names_of(codes: Codes | None) -> tuple[Hashable, ...] | None:
+        """All labels of a column: as they were read, or as they are in memory."""
+        read = None if codes is None else labels.get(str(codes.column))
+        return plain_ids([*read]) if read is not None else codes and codes.names
+
+    scan = Scan(
+        rows,
+        starts,
+        tuple(digests),
+        sums.totals,
+        mean=None if items is not None else moments.mean,
+        sd=sd,
+        levels=sums.levels,
+        covariate_names=sums.covariate_names,
+        covariate_squares=squares,
+        judges=names_of(sums.judge),
+        judge_column=sums.judge and sums.judge.column,
+        sets=sums.sets,
+        people=names_of(sums.person),
+        person_column=sums.person and sums.person.column,
+        labels={column: names_of(codes) or () for column, codes in sums.labels.items()},
+    )
+    warn_of_spellings(scan.people or (), f"people (column {scan.person_column!r})")
     for column, codes in sums.labels.items():
-        names = _names(codes, labels)
         if codes.column in labels and codes.column not in source.roles.codes.values():
-            warn_of_spellings(names, f"labels (column {column!r})")
-        found = replace(found, labels={**found.labels, column: names}, labelled=sums.labelled)
-    if items is not None:
-        return found
-    moments = sums.moments
-    sd = np.sqrt(moments.squares / moments.count)
-    return replace(found, mean=moments.mean, sd=sd, low=moments.low, high=moments.high)
-
-
-def _names(codes: Codes, labels: Mapping[str, Labels]) -> tuple[Hashable, ...]:
-    """Of all labels of a column: as they were read, or as they are in memory."""
-    read = labels.get(str(codes.column))
-    return codes.names if read is None else plain_ids(read.texts)
+            warn_of_spellings(scan.labels[column], f"labels (column {column!r})")
+    return scan
 
 
 def totals_of(items: ItemTable | None, chunks: Iterator[Chunk], about_sets: bool) -> Totals:
@@ -174,7 +164,7 @@ class _Sums:
         self.compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
         self.moments = _Moments()
         self.covariate_names: tuple[str, ...] = ()
-        self.squares: FloatArray | None = None
+        self.squares: Any = 0.0
         self.steps = 0.0  # with covariates, counts included
         self.ends: FloatArray | None = None
         self.judge: Codes | None = None
@@ -201,36 +191,27 @@ class _Sums:
         self.rows += len(events)
         self.sets = self.sets.plus(events.about_sets)
         self.person = events.person
-        levels = events.judge_levels
-        if levels is not None:
-            self.judge = events.judge
-            if self.judged is not None:  # of fewer judges, who come first
-                levels[: len(self.judged)] += self.judged
-            self.judged = levels
+        judged = events.judge_levels
+        if judged is not None:
+            self.judge, self.judged = events.judge, _added(judged, self.judged)
         for column, codes in events.labels.items():
             place, size = np.maximum(codes.numbers, -1) + 1, 1 + len(codes.names)
             often = np.bincount(place, events.counts, minlength=size).astype(np.int64)
-            before = self.labelled.get(column, often[:0])
-            often[: len(before)] += before
-            self.labels[column], self.labelled[column] = codes, often
+            self.labels[column] = codes
+            self.labelled[column] = _added(often, self.labelled.get(column))
         steps = events.covariate_steps
         if steps is not None:
             values, event = steps
-            ends = [values] if self.ends is None else [values, self.ends]
-            both = np.concatenate(ends)
+            both = values if self.ends is None else np.concatenate([values, self.ends])
             self.ends = np.stack([both.min(0), both.max(0)])
-            number, here = events.counts[event].sum(), events.covariate_squares
-            self.covariate_names, self.steps = events.covariate_names, self.steps + float(number)
-            self.squares = number * here if self.squares is None else self.squares + number * here
-        used = events.grade_counts
-        if events.answer is not None and used is not None:
-            self.levels = events.answer.names
-            self.grades = used if self.grades is None else self.grades + used
+            number = float(events.counts[event].sum())
+            self.covariate_names, self.steps = events.covariate_names, self.steps + number
+            self.squares = self.squares + number * events.covariate_squares
+        graded = events.grade_counts
+        if graded is not None:
+            self.levels, self.grades = events.answer.names, _added(graded, self.grades)
         if self.compared is not None:
             self.compared += events.compared(len(self.compared))
-        elif events.has_sets:
-            assert chunk.features is not None
-            self.moments.add(chunk.features)
         else:
             self.moments.add(chunk.side(0))
             self.moments.add(chunk.side(1))
@@ -243,6 +224,13 @@ class _Sums:
         if self.compared is not None:
             return Totals(*numbers, self.compared, None, None, *said)
         return Totals(*numbers, None, self.moments.low, self.moments.high, *said)
+
+
+def _added(now: IntArray, before: IntArray | None) -> IntArray:
+    """Numbers of labels by place, and those of before, when there were fewer of them."""
+    if before is not None:
+        now[: len(before)] += before
+    return now
 
 
 class _Moments:
@@ -267,11 +255,12 @@ class _Moments:
 
 
 def standardised(source: Source, scan: Scan) -> FeatureTransform:
+    low, high = scan.totals.low, scan.totals.high
     assert scan.mean is not None and scan.sd is not None and source.inline is not None
-    assert scan.low is not None and scan.high is not None
-    constant = scan.high - scan.low <= 1e-14 * np.maximum(-scan.low, scan.high)
-    if constant.any():
-        name = source.inline[int(np.flatnonzero(constant)[0])]
+    assert low is not None and high is not None
+    constant = high - low <= 1e-14 * np.maximum(-low, high)
+    for i in first_true(constant):
+        name = source.inline[i]
         raise ValueError(
             f"The feature {name!r} of {source.name} is constant, so that it tells nothing apart; "
             f"leave it out (ignore=[{name!r}], --ignore {name})."

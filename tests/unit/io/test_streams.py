@@ -47,7 +47,7 @@ def write(frame: pd.DataFrame, path: Path, rows: int = 13) -> Path:
 
 def all_rows(stream: spg.StreamedDuels, size: int) -> list[np.ndarray]:
     chunks = list(stream.chunks(size))
-    lengths = [len(c.counts) for c in chunks]
+    lengths = [len(c.events.counts) for c in chunks]
     assert all(length == size for length in lengths[:-1]) and 0 < lengths[-1] <= size
     assert [c.start for c in chunks] == list(np.cumsum([0, *lengths[:-1]]))
     return [np.concatenate([c.side(which) for c in chunks]) for which in (0, 1)]
@@ -109,7 +109,7 @@ def test_ids_are_found_however_they_are_written(frame, tmp_path, kind) -> None:
     np.testing.assert_array_equal(all_rows(stream, T)[0], frame.winner)
     assert stream.items is not None and stream.items.ids is not None
     comparisons = np.bincount(np.concatenate([frame.winner, frame.loser]), minlength=10)
-    np.testing.assert_array_equal(stream.scan.comparisons, comparisons)
+    np.testing.assert_array_equal(stream.scan.totals.comparisons, comparisons)
 
 
 def test_a_table_from_a_file_is_read_again_elsewhere_rather_than_sent(frame, tmp_path) -> None:
@@ -169,7 +169,7 @@ def test_counts_are_read(frame, items, tmp_path) -> None:
     stream = spg.stream_duels(write(frame.assign(count=counts), tmp_path / "a.parquet"), items)
     assert stream.num_duels == counts.sum() and stream.num_rows == T
     (chunk,) = stream.chunks(T)
-    np.testing.assert_array_equal(chunk.counts, counts)
+    np.testing.assert_array_equal(chunk.events.counts, counts)
 
 
 def test_a_part_knows_its_own_totals(frame, inline, items, tmp_path) -> None:
@@ -231,7 +231,7 @@ def test_bad_rows_are_named(frame, inline, items, tmp_path) -> None:
     same = frame.copy()
     same.loc[17, "winner"] = same.loc[17, "loser"]
     refused("row 17 of a.parquet .* with itself", write(same, path), items)
-    refused("'loser_a' is missing or not finite in row 17", changed(inline, "loser_a", np.nan))
+    refused("'loser_a' has a missing value in row 17", changed(inline, "loser_a", np.nan))
     for count in (0, 1.5, np.nan, np.inf):
         counted = frame.assign(count=2.0)
         refused("'count' has .* in row 17 of a.parquet", changed(counted, "count", count), items)
@@ -298,7 +298,7 @@ def test_bad_datasets_are_named(items) -> None:
     ragged = tf.data.Dataset.from_generator(
         lambda: iter([]), output_signature=(tf.TensorSpec([None]), tf.TensorSpec([None]))
     )
-    refused("unknown width", ragged)
+    refused("winners of None features", ragged)
     uneven = tf.data.Dataset.from_tensor_slices((np.zeros((3, 2)), np.ones((3, 3))))
     refused("winners of 2 features and losers of 3", uneven)
     pair = (tf.TensorSpec((2,)), tf.TensorSpec((2,)))
@@ -349,7 +349,7 @@ def test_duels_in_memory_are_streamed_with_their_items_and_counts(frame, items) 
     winners, losers = all_rows(stream, 7)
     np.testing.assert_array_equal(winners, duels.winners)
     np.testing.assert_array_equal(losers, duels.losers)
-    counts = np.concatenate([chunk.counts for chunk in stream.chunks(7)])
+    counts = np.concatenate([chunk.events.counts for chunk in stream.chunks(7)])
     np.testing.assert_array_equal(counts, duels.counts)
 
 

@@ -309,7 +309,7 @@ def test_duels_that_cannot_be_sent_are_told_before_anything_is_started(duels) ->
     (chunk,) = stream.chunks(T)
     held = spg.stream_duels(stream.in_memory(chunk))
     pairs = tf.data.Dataset.from_tensor_slices(
-        {"winner": chunk.side(0), "loser": chunk.side(1), "count": chunk.counts.astype(int)}
+        {"winner": chunk.side(0), "loser": chunk.side(1), "count": chunk.events.counts.astype(int)}
     )
     for duels_, words in (
         (held, "duels in memory" + apart("scheduler", "held_here")),

@@ -185,7 +185,7 @@ def test_no_chunk_and_no_part_cuts_a_block(case: Case) -> None:
         for part in cut:
             chunks = list(part.chunks(8))
             np.testing.assert_array_equal(np.concatenate([c.blocks for c in chunks]), part.blocks)
-            assert all(len(c.counts) <= 8 or len(set(c.blocks)) == 1 for c in chunks)
+            assert all(len(c.events.counts) <= 8 or len(set(c.blocks)) == 1 for c in chunks)
             assert all(a.blocks[-1] < b.blocks[0] for a, b in pairwise(chunks))
 
 
