@@ -32,7 +32,6 @@ from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
 from sparse_prefgp.io.forms import FORM_OPTIONS, Stated, load_answers, understood
 from sparse_prefgp.io.header import Header
-from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
@@ -113,7 +112,7 @@ class ReadAnswers:
         own, added = own_items(model), self.items.select(self.items.numbers < 0)
         if self.described:  # by their attributes: a number where an item is called so
             ids: tuple[Hashable, ...] = tuple(
-                id if own.find(id) is None else f"{id} ({i})"
+                id if own.by_id.find(id_text(id)) is None else f"{id} ({i})"
                 for i, id in enumerate(added.ids, len(own))
             )
             added = replace(added, ids=ids)
@@ -184,7 +183,7 @@ def read_answers(
     roles, table = read_by(model, _with_covariates(model, table), columns, **how)
     found, table = met(model, items, table, (WINNER, LOSER))
     table = _with_dates(model, table, roles)
-    events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
+    events = duels_in(table, found.by_id, found.ids, roles)
     return ReadAnswers(events, found, table)
 
 
@@ -272,7 +271,7 @@ def _read_pairs(
     of_all = _with_covariates(model, given, sides, covariates)
     roles, table = read_by(model, of_all, columns, **how)
     found, placed = met(model, items, table, sides, "pair")
-    first, second = (found.rows_in(placed, name, "pair") for name in sides)
+    first, second = (found.by_id.rows_in(placed, name, "pair") for name in sides)
     codes = {role: column for role, column in roles.codes.items() if role != "block"}
     said = codes_in(table, replace(roles, codes=codes))
     if roles.covariates:

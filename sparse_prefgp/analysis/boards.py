@@ -326,10 +326,11 @@ def _averaged(
         name: (np.bincount(owner, weights=mask) > 0.0)
         for name, mask in rows.outside_by_feature.items()
     }
-    levels = {
-        name: {int(owner[row]): level for row, level in found.items()}
-        for name, found in rows.levels_never_seen.items()
-    }
+    levels = {}
+    for name, found in rows.levels_never_seen.items():
+        some = np.flatnonzero(found)
+        levels[name] = np.full(len(first), "", dtype=object)
+        levels[name][owner[some]] = found[some]
     items = rows.select(first)
     assert items.rows is not None
     items = replace(

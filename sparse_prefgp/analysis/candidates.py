@@ -97,7 +97,7 @@ def listed_pairs(
             stacklevel=3,
         )
     found, table = met(model, items, table, sides, "pair")
-    first, second = (found.rows_in(table, name, "pair") for name in sides)
+    first, second = (found.by_id.rows_in(table, name, "pair") for name in sides)
     same = np.flatnonzero(first == second)
     if same.size:
         raise ValueError(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.items import (
     ItemSet,
+    Texts,
     feature_columns,
     is_array,
     known_items,
@@ -43,7 +44,7 @@ class Bases:
     """(m,) of the item that each is a row of."""
     features: FloatArray
     """(m, D) in model units; what stands in columns of the context has no meaning."""
-    levels_never_seen: Mapping[str, Mapping[int, str]]
+    levels_never_seen: Mapping[str, Texts]
     name: str
 
     @property
@@ -129,7 +130,7 @@ def _joined(given: Bases, own: Bases) -> Bases:
         given.ids + tuple(own.ids[i] for i in more),
         given.names + tuple(own.names[i] for i in more),
         np.concatenate([given.features, own.features[more]]),
-        given.levels_never_seen,
+        {name: np.append(v, [""] * len(more)) for name, v in given.levels_never_seen.items()},
         f"{given.name} or {own.name}" if more else given.name,
     )
 
@@ -154,10 +155,7 @@ def in_rows(
         }
     )
     place = np.array(feature_columns(duels), dtype=object)
-    levels = {
-        name: {i: found[b] for i, b in enumerate(base.tolist()) if b in found}
-        for name, found in bases.levels_never_seen.items()
-    }
+    levels = {name: found[base] for name, found in bases.levels_never_seen.items()}
     for name in rows.columns:
         if name not in place:  # the same in all training duels
             continue
@@ -165,8 +163,7 @@ def in_rows(
         block = part.apply(frame, lambda i: f"the context {values[i].tolist()}")
         features[:, place == name] = block
         if name in transform.categorical:
-            none = np.flatnonzero(~block.any(1))
-            levels[name] = {int(i): str(frame[name].iloc[i]) for i in none}
+            levels[name] = np.where(block.any(1), "", frame[name]).astype(object)
     made = ItemRows(
         tuple(bases.names[i] for i in base),
         tuple(bases.ids[i] for i in base),
@@ -178,7 +175,6 @@ def in_rows(
     ids = tuple(
         row_id(one, rows.columns, value) for one, value in zip(made.bases, values, strict=True)
     )
-    levels = {name: found for name, found in levels.items() if found}
     return of_rows(model, ids, features, made, levels, bases.name)
 
 

@@ -323,12 +323,12 @@ def _pair(
     for label, value in (("first", first), ("second", second)):
         if np.ndim(value) == 0:
             known = known_items(model, items) if known is None else known
-            row = known.find(value)
+            row = known.by_id.find(id_text(value))
             if row is None:
                 raise ValueError(
                     f"The {label} item {shortened(value)} is not an item id of {known.name}; "
-                    f"{known.meant(value)}correct the id, or give a table with that item (--items, "
-                    "items=)."
+                    f"{known.by_id.meant(id_text(value))}correct the id, or give a table with that "
+                    "item (--items, items=)."
                 )
             names.append(str(value))
             rows.append(known.inputs[row])

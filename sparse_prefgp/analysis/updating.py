@@ -439,8 +439,8 @@ def _refuse_changed(old: Duels, found: ItemSet) -> None:
     row = int(known[i])
     name = feature_columns(old)[j]
     was, now = (_raw_value(old, values[i], j) for values in (ours, theirs))
-    level = found.levels_never_seen.get(name, {}).get(row)
-    now = now if level is None else repr(level)
+    levels = found.levels_never_seen.get(name)
+    now = repr(levels[row]) if levels is not None and levels[row] else now
     raise ValueError(
         f"The item {str(found.ids[row])!r} of {found.name} has {name!r} {now}, but the model knows "
         f"it with {was}; give the changed item a new id, or leave it out of the table."
