@@ -44,11 +44,8 @@ class AskedPairs:
     def __init__(self, model: Predicts, pairs: CandidatePairs) -> None:
         model.allow(worth=True)
         self.pairs = pairs
-        self.duel_noise = 2.0 * float(model.likelihood.noise.numpy())
+        self.duel_noise, self.margin = model.likelihood.duel_noise, model.likelihood.tie_margin
         self.ratios = model.likelihood.new_ratios()
-        self.margin = (
-            0.0 if model.likelihood.margin is None else float(model.likelihood.margin.numpy())
-        )
         self._posterior = model.posterior()
         self._inputs = numbered_inputs(model, pairs.items)
         width = int(self._posterior.terms.reduction.shape[0])

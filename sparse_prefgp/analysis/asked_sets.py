@@ -44,7 +44,6 @@ class AskedSets:
         noise_variance: float,
         ratios: NoiseRatios,
         rng: np.random.Generator,
-        *,
         points: int = POINTS,
     ) -> None:
         self.mean, self.covariance = mean, covariance.copy()

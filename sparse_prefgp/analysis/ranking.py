@@ -202,7 +202,7 @@ class Ranking(Result):
 
     def table(self, most: int | None = None) -> Table:
         """The items, or the first of them."""
-        shown = self.frame if most is None else self.frame.head(most)
+        shown = with_intervals(self.frame.iloc[:most])
         title = first_of(len(shown), len(self.frame), "items")
         if self.left_out:
             title += f" with {counted(self.min_comparisons, self.unit)} or more"
@@ -215,13 +215,9 @@ class Ranking(Result):
             for column in COLUMNS
             if column.key not in silent
         ]
-        ends = {
-            "ranks": map(range_of_ranks, zip(shown["rank_low"], shown["rank_high"], strict=True)),
-            "likely": map(
-                range_of_ranks, zip(shown["likely_low"], shown["likely_high"], strict=True)
-            ),
-        }
-        shown = with_intervals(shown).assign(**{name: [*texts] for name, texts in ends.items()})
+        for name, of in (("ranks", "rank"), ("likely", "likely")):
+            ends = zip(shown[f"{of}_low"], shown[f"{of}_high"], strict=True)
+            shown[name] = list(map(range_of_ranks, ends))
         return Table("ranking", title, columns, records(shown))
 
     def sentences(self) -> list[str]:
@@ -391,20 +387,20 @@ def rank(
     found, inputs = board.items, board.inputs
     rows, row_of_item, multiplicity = distinct_rows(inputs)
     given = len(found)
-    duels = _duels_of_rows(found.comparisons, row_of_item)
-    kept = np.ones(given, dtype=bool)
-    if min_comparisons:
-        kept = duels[row_of_item] >= min_comparisons
-        if not kept.any():
-            raise ValueError(
-                f"min_comparisons is {min_comparisons}, but no item has more than {duels.max()} "
-                "duels; give a smaller number."
-            )
-        found = found.select(kept)
+    # Whole numbers in doubles are exact up to 2**53, as are those of all duels.
+    duels = np.bincount(row_of_item, weights=found.comparisons).astype(np.int64)
+    enough = duels >= min_comparisons
+    kept = enough[row_of_item]
+    if not kept.any():
+        raise ValueError(
+            f"min_comparisons is {min_comparisons}, but no item has more than {duels.max()} "
+            "duels; give a smaller number."
+        )
+    if not kept.all():  # items of equal features go together
+        found, duels = found.select(kept), duels[enough]
         rows, row_of_item, multiplicity = distinct_rows(inputs[kept])
-        duels = _duels_of_rows(found.comparisons, row_of_item)
     n, number = len(found), len(rows)
-    k = min(DEFAULT_TOP_K, number) if top_k is None else int(top_k)
+    k = min(DEFAULT_TOP_K, number) if top_k is None else top_k
     if k > number:
         what = "items" if number == n else "items with different features"
         raise ValueError(
@@ -424,7 +420,7 @@ def rank(
     if board.rows_of_each > 1:
         limit = max(LEAST_REFERENCE, MAX_REFERENCE // board.rows_of_each)
     chosen = _reference(group, limit, rng)
-    total = len(rows) + int(samples)
+    total = len(rows) + samples
 
     def done(count: int) -> None:
         if progress is not None:
@@ -432,36 +428,38 @@ def rank(
 
     group_of_row = np.zeros(number, dtype=np.int64)
     group_of_row[row_of_item] = group
-    centred = CentredMixture.on(
-        board.posterior, rows, row_of_item[chosen], group_of_row, model.units
-    )
-    utilities = centred.marginals(rows, done)
+    weights, units = board.posterior.weights, model.units
+    each = [
+        Centred.on(part, rows, row_of_item[chosen], group_of_row) for part in board.posterior.parts
+    ]
+    utilities = Normals.mixed([part.marginals(rows, done) for part in each], weights).times(units)
     mean, variance = utilities.mean, utilities.variance
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
 
-    inside = likely_rows(mean, sd, k, int(candidates))
+    inside = likely_rows(mean, sd, k, candidates)
     ask(
         6 * 8 * len(inside) ** 2,
         f"Joint covariances of {len(inside):,} candidates",
         "take fewer (--candidates)",
     )
-    joint, jitter = centred.factors(rows, inside)
+    factors = [factorised(*part.covariance(rows, inside)) for part in each]
+    joint = [unit * factor for unit, (factor, _) in zip(units, factors, strict=True)]
     has_sets = len(inside) == number <= MOST_ITEMS
     chances = sample_places(
         utilities.means[:, inside],
         joint,
-        centred.weights,
+        weights,
         k,
-        int(samples),
+        samples,
         rng,
         lambda i: done(len(rows) + i),
-        some_draws(int(samples)) if has_sets else None,
+        some_draws(samples) if has_sets else np.empty(0, np.int64),
     )
     sets = known = None
     if has_sets:
         covariances = np.array([factor @ factor.T for factor in joint])
-        known = JointUtilities(utilities.means, covariances, centred.weights)
+        known = JointUtilities(utilities.means, covariances, weights)
         sets = rank_sets(*known.moments(), chances.draws, level)
     outside = np.setdiff1d(np.arange(len(rows)), inside)
     beyond = utilities.take(outside)
@@ -476,7 +474,8 @@ def rank(
         order = LOWER if unequal else MEAN
     first, same_as = _named(found.ids, row_of_item, number)
     elo = _elo_of(model, anchor, found.ids, mean[row_of_item])
-    ranks = _ranks(lower if order == LOWER else mean, float(model.likelihood.noise.numpy()))
+    noise = 0.5 * model.likelihood.duel_noise
+    ranks = _ranks(lower if order == LOWER else mean, noise)
     by = np.lexsort((first, ranks))
     frame = require_pandas().DataFrame(
         {
@@ -504,23 +503,23 @@ def rank(
         unequal=unequal,
         min_comparisons=min_comparisons,
         left_out=given - n,
-        level=float(level),
+        level=level,
         top_k=k,
         reference_items=len(chosen),
         reference=(_all_of(n, given) if every else f"{len(chosen):,} items drawn with seed {seed}")
         + (" in the same context" if group.any() else ""),
         candidates=len(inside),
-        samples=int(samples),
-        seed=int(seed),
+        samples=samples,
+        seed=seed,
         standard_error=0.5 / math.sqrt(samples),
         bound_best=bound_best,
         bound_top_k=bound_top_k,
-        jitter=jitter,
+        jitter=max(jitter for _, jitter in factors),
         negative_variances=int(negative[row_of_item].sum()),
         outside_items=int(found.outside.sum()),
         outside_features=found.outside_features,
         unknown_levels=found.unknown_levels,
-        noise_variance=float(model.likelihood.noise.numpy()),
+        noise_variance=noise,
         averaged=board.averaged,
         unit=model.duels.unit,
         elo=elo,
@@ -565,17 +564,15 @@ def _elo_of(model: Any, anchor: Any, ids: Sequence[Hashable], utility: FloatArra
     :raises ValueError: an anchor that is none of the items, or whose points are no number.
     """
     likelihood = model.at_mode.likelihood
-    noise = float(likelihood.noise.numpy())
-    margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
     only_ties = 0 < model.duels.num_ties == model.duels.num_duels
-    if only_ties:
-        margin = 0.0  # which nothing but ties says to be large, so that nobody gains points
-    points = points_per_unit(noise, margin)
+    # Which nothing but ties says to be large, so that nobody gains points.
+    margin = 0.0 if only_ties else likelihood.tie_margin
+    points = points_per_unit(0.5 * likelihood.duel_noise, margin)
     if not model.at_mode.engine.link_function.has_normal_noise:
         points = math.nan
     name, at = (anchor, ANCHORED) if isinstance(anchor, str) or anchor is None else anchor
     check_number("The Elo points of the anchor", at)
-    in_sd = None if only_ties else margin / math.sqrt(2.0 * noise)
+    in_sd = None if only_ties else margin / math.sqrt(likelihood.duel_noise)
     if name is None:
         return EloScale(points, in_sd, "the average", at, at)
     numbers = {id_text(one): i for i, one in enumerate(ids)}
@@ -609,12 +606,6 @@ def _without_own(model: Predicts, given: ItemSet) -> str:
         f"Only the {counted(n, 'item')} of {given.name} {agreeing(n)} ranked; --with-own "
         f"(with_own=True) ranks {agreeing(n, 'it', 'them')} among the model's {len(own):,}."
     )
-
-
-def _duels_of_rows(comparisons: IntArray, row_of_item: IntArray) -> IntArray:
-    """Training duels of all items of each distinct row, (u,)."""
-    # Whole numbers in doubles are exact up to 2**53, as are those of all duels.
-    return np.bincount(row_of_item, weights=comparisons).astype(np.int64)
 
 
 def _ranks(values: FloatArray, noise_variance: float) -> IntArray:
@@ -729,9 +720,7 @@ class Centred:
         nugget[index] = share * beyond.numpy()
         return cls(posterior, reference, weights, mean, features, average, nugget, group)
 
-    def marginals(
-        self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
-    ) -> Normals:
+    def marginals(self, rows: FloatArray, done: Callable[[int], None]) -> Normals:
         """Of the utilities (u,) of the distinct rows (u, D) that this was made with."""
         widest = max(len(self.reference), self.posterior.terms.weights.shape[0])
         parts = _chunks(len(rows), widest)
@@ -790,42 +779,6 @@ class Centred:
         return total
 
 
-@dataclass(frozen=True, eq=False)
-class CentredMixture:
-    """The same under each part of a posterior, and of all by the moments of their mixture."""
-
-    parts: tuple[Centred, ...]
-    weights: FloatArray
-    units: FloatArray
-    """(S,), by what the utilities of each part are multiplied."""
-
-    @classmethod
-    def on(
-        cls,
-        posterior: Any,
-        rows: FloatArray,
-        chosen: IntArray,
-        group: IntArray,
-        units: FloatArray,
-    ) -> CentredMixture:
-        """See `Centred.on`."""
-        parts = tuple(Centred.on(part, rows, chosen, group) for part in posterior.parts)
-        return cls(parts, posterior.weights, units)
-
-    def marginals(
-        self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
-    ) -> Normals:
-        """See `Centred.marginals`."""
-        each = Normals.mixed([part.marginals(rows, done) for part in self.parts], self.weights)
-        return each.times(self.units)
-
-    def factors(self, rows: FloatArray, chosen: IntArray) -> tuple[list[FloatArray], float]:
-        """A factor of the covariance under each part, and the largest jitter of any."""
-        each = [factorised(*part.covariance(rows, chosen)) for part in self.parts]
-        factors = [unit * one for unit, (one, _) in zip(self.units, each, strict=True)]
-        return factors, max(jitter for _, jitter in each)
-
-
 def _mean(posterior: Posterior, features: Any, inputs: Any) -> Any:
     mean = tf.linalg.matvec(features, posterior.terms.weights)
     if posterior.mean_function is not None:
@@ -880,8 +833,8 @@ def sample_places(
     top_k: int,
     samples: int,
     rng: np.random.Generator,
-    done: Callable[[int], None] = lambda count: None,
-    kept: IntArray | None = None,
+    done: Callable[[int], None],
+    kept: IntArray,
 ) -> BestProbabilities:
     """Joint samples of c candidate rows under a mixture of S normals.
 
@@ -889,10 +842,9 @@ def sample_places(
     :param factors: S of (c, c), covariance = factor factor'.
     :param weights: (S,), by which each has its share of the samples.
     :param top_k: at most c.
-    :param kept: numbers of the samples to give back, ascending; by default none.
+    :param kept: numbers of the samples to give back, ascending.
     """
     c = means.shape[1]
-    kept = np.empty(0, np.int64) if kept is None else kept
     some = np.empty((len(kept), c))
     p_best, p_top_k = np.zeros(c), np.zeros(c)
     best, kth = np.empty(samples), np.empty(samples)

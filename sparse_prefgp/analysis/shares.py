@@ -121,7 +121,7 @@ def shares(
     """
     level = level_of_interval(level)
     draws = whole_number("draws", draws, 2)
-    rng = generator(np.random.default_rng(0) if rng is None else rng)
+    rng = generator(rng)
     if isinstance(alternatives, np.ndarray) and alternatives.dtype.kind in "fiu":
         return _of_array(model, np.asarray(alternatives, np.float64), level, draws, rng)
     found = _shown(model, alternatives, items, columns)
@@ -281,7 +281,7 @@ def described_table(
     :param most: rows; None for all.
     :param hidden: columns that are not shown.
     """
-    shown = frame if most is None else frame.head(most)
+    shown = frame.iloc[:most]
     others = [one for one in frame.columns if one not in (*probabilities, *hidden)]
     cells = {one: [str(x) if id_text(x) else "" for x in shown[one]] for one in others}
     said = [one for one in others if one not in (CHOICE_SET, NONE)]

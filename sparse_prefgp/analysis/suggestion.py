@@ -61,8 +61,6 @@ Report = Callable[[int, int], None]
 MAX_PAIRS = 50_000
 # Pairs whose gain by "settle" is computed in full: those that gain most to first order.
 CLOSELY = 64
-# Numbers at a time: 4 MB an array.
-_AT_ONCE = 2**19
 DEFAULT_SCORE, SETTLE = "bald", "settle"
 # What the scores are, in words.
 SCORES = {
@@ -127,7 +125,7 @@ class Suggestions(Result):
 
     def table(self, most: int | None = None) -> Table:
         """The pairs or sets, in the order of choice."""
-        shown = self.frame if most is None else self.frame.head(most)
+        shown = self.frame.iloc[:most]
         title = "Ask next"
         if len(shown) < len(self.frame):
             title = first_of(len(shown), len(self.frame), f"{self.rows_name} to ask next")
@@ -282,7 +280,7 @@ def suggest(
     batch = whole_number("batch", batch, 1)
     max_pairs = whole_number("max_pairs", max_pairs, 1)
     done = progress or (lambda count, total: None)
-    places = [at] if isinstance(at, str | Mapping) else list(at)
+    places = [at] if isinstance(at, str | Mapping) else at
     in_contexts = has_contexts(model, candidates)
     together.check(
         set_size=whole_number("set_size", set_size, 2) > 2,
@@ -310,8 +308,8 @@ def suggest(
             if pairs is None
             else listed_pairs(model, pairs, candidates, columns)
         )
-        if score == "thompson":
-            found = _drawn_jointly(model, found)
+        if score == "thompson" and len(found.items) > JOINTLY:
+            found = found.narrowed(np.sort(likely_best(model, found.items)[:JOINTLY]))
     if batch > len(found):
         raise ValueError(
             f"batch is {batch:,}, but there are only {len(found):,} pairs to choose from; give at "
@@ -361,13 +359,6 @@ def best_of(
     else:
         picks = _asked(model, found, batch, score, done)
     return _report(model, found, picks, score, SCORES[score].format(top=top))
-
-
-def _drawn_jointly(model: Predicts, found: CandidatePairs) -> CandidatePairs:
-    """Pairs of no more items than are drawn jointly, the likely best of them."""
-    if len(found.items) <= JOINTLY:
-        return found
-    return found.narrowed(np.sort(likely_best(model, found.items)[:JOINTLY]))
 
 
 def _report(
@@ -452,11 +443,10 @@ def _sets(
         )
     without = _asked_before(model, items)
     pairs = random_pairs(items, max_pairs, rng)
-    mean, covariance = (
-        x.numpy() for x in model.posterior().joint(as_float(numbered_inputs(model, items)))
-    )
+    inputs = as_float(numbered_inputs(model, items))
+    mean, covariance = (x.numpy() for x in model.posterior().joint(inputs))
     apart = np.add.outer(np.diag(covariance), np.diag(covariance)) - 2.0 * covariance
-    noise = float(model.likelihood.noise.numpy())
+    noise = 0.5 * model.likelihood.duel_noise
     state = AskedSets(mean, covariance, noise, model.likelihood.new_ratios(), rng)
     picked, scores = np.empty((batch, size), np.int64), np.empty(batch)
     row = {id: i for i, id in enumerate(items.ids)}
@@ -543,22 +533,14 @@ def _settling(
     inputs = as_float(numbered_inputs(model, pairs.items))
     mean_of_all, covariance = (x.numpy() for x in model.posterior().joint(inputs))
     state = FirstOnes(mean_of_all, covariance, top)
-    likelihood, ratios = model.likelihood, model.likelihood.new_ratios()
-    noise = 2.0 * float(likelihood.noise.numpy())
-    margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
-
-    def reductions(mean: FloatArray, variance: FloatArray) -> FloatArray:
-        size = max(1, _AT_ONCE // len(ratios.ratios))
-        parts = [slice(start, start + size) for start in range(0, len(mean), size)]
-        return np.concatenate(
-            [expected_reduction(mean[i], variance[i], noise, margin, ratios) for i in parts]
-        )
-
+    likelihood = model.likelihood
+    noises = likelihood.duel_noise, likelihood.tie_margin, likelihood.new_ratios()
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
     asked_of: dict[str, list[Any]] = {}
     for i in range(batch):
         free = np.setdiff1d(np.arange(len(pairs)), picked[:i], assume_unique=True)
-        reduction = reductions(*state.difference(pairs.first[free], pairs.second[free]))
+        apart = state.difference(pairs.first[free], pairs.second[free])
+        reduction = expected_reduction(*apart, *noises)
         if len(free) > CLOSELY:  # Owen's function of each pair that straddles is what takes long
             rough = state.first_order_gains(pairs.first[free], pairs.second[free], reduction)
             most = np.argpartition(-rough, CLOSELY)[:CLOSELY]
@@ -568,13 +550,10 @@ def _settling(
         one = picked[i : i + 1]
         first, second = pairs.first[one], pairs.second[one]
         mean, variance = state.difference(first, second)
-        if judges is None:
-            reduction, price = reductions(mean, variance), 1.0
-        else:
-            judge, own = judges.best(float(mean[0]), float(variance[0]))
-            reduction = np.array([own])
+        reduction, price = expected_reduction(mean, variance, *noises), 1.0
+        if judges is not None:
+            judge, reduction[0] = judges.best(float(mean[0]), float(variance[0]))
             asked_of.setdefault(JUDGE, []).append(judges.names[judge])
-            price = 1.0
             if judges.prices is not None:
                 price = float(judges.prices[judge])
                 asked_of.setdefault(PRICE, []).append(price)

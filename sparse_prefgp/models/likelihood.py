@@ -242,6 +242,16 @@ class Probit(gpflow.Module):
         }
 
     @property
+    def duel_noise(self) -> float:
+        """2 sigma², the variance of the noise of a duel."""
+        return 2.0 * float(self.noise.numpy())
+
+    @property
+    def tie_margin(self) -> float:
+        """The margin; 0 without one."""
+        return 0.0 if self.margin is None else float(self.margin.numpy())
+
+    @property
     def heights(self) -> tf.Tensor | None:
         """(K,), ascending: by how much a utility, noise included, must exceed the other for each
         level of grades; the first is the margin, or 0 where ties are no level. None without."""
