@@ -50,7 +50,7 @@ _FONTS = (
 )
 
 
-def new_figure(size: tuple[float, float] = SIZE) -> Figure:
+def new_figure(size: tuple[float, float]) -> Figure:
     """A figure that draws with Agg, needs no screen and is known to nobody else.
 
     :raises ModuleNotFoundError: matplotlib is not installed; the message says how to install it.
@@ -197,6 +197,28 @@ def legend_at_the_right(ax: Axes) -> None:
         bbox_to_anchor=(1.0, 1.0),
         frameon=False,
         prop={"size": SMALLEST, "family": list(font_names())},
+    )
+
+
+def draw_intervals(
+    ax: Axes,
+    values: Any,
+    rows: Any,
+    lower: Any,
+    upper: Any,
+    color: str = BLUE,
+    linewidth: float | None = 1.3,
+) -> None:
+    """A point for each row, and the interval that it lies in."""
+    ax.errorbar(
+        values,
+        rows,
+        xerr=np.abs(np.stack([lower, upper]) - values),
+        fmt="o",
+        color=color,
+        markersize=5,
+        capsize=2.5,
+        linewidth=linewidth,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     GREY,
@@ -17,6 +18,7 @@ from sparse_prefgp.plotting.canvas import (
     SMALL,
     FloatArray,
     axes_or_new,
+    draw_intervals,
     set_rows,
     shortened_name,
     utility_label,
@@ -52,13 +54,9 @@ class FeatureScale:
 def feature_scales(duels: Duels) -> list[FeatureScale]:
     """One per column of `duels.items`; levels of categorical columns stay 0 and 1."""
     names = duels.feature_names or [f"feature {j + 1}" for j in range(duels.num_features)]
-    scales = [FeatureScale(name) for name in names]
-    if duels.transform is not None:
-        for j, (mean, scale) in enumerate(
-            zip(duels.transform.mean, duels.transform.scale, strict=True)
-        ):
-            scales[j] = FeatureScale(scales[j].name, mean, scale)
-    return scales
+    transform = duels.transform or NO_FEATURES
+    units = dict(enumerate(zip(transform.mean, transform.scale, strict=True)))
+    return [FeatureScale(name, *units.get(j, ())) for j, name in enumerate(names)]
 
 
 def compared_items(duels: Duels) -> IntArray:
@@ -140,10 +138,10 @@ def relevance(
     ax.grid(visible=False, axis="y")
     ax.barh(np.arange(len(order)), values[order], height=0.7, color=BLUE)
     set_rows(ax, [names[j] for j in order])
-    noise = noise_of(model)
     # Rounding is not blown up to bars.
     ax.set_xlim(0.0, 1.05 * values.max() if any_matters(model, values) else 1.0)
-    ax.set_xlabel(utility_label("how far utility moves with this feature alone, sd", noise))
+    what = "how far utility moves with this feature alone, sd"
+    ax.set_xlabel(utility_label(what, noise_of(model)))
     if len(order) < len(names):
         ax.set_title(
             f"the {len(order)} most relevant of {len(names)} features", fontsize=SMALL, loc="right"
@@ -195,16 +193,7 @@ def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = N
     ax.axvline(0.0, color=GREY, linewidth=1)
     for part, colour in ((rows < count, BLUE), (rows >= count, GREY)):
         at = rows[part]
-        ax.errorbar(
-            found.mean[at],
-            np.flatnonzero(part),
-            xerr=np.abs(found.interval[at].T - found.mean[at]),
-            fmt="o",
-            color=colour,
-            markersize=5,
-            capsize=2.5,
-            linewidth=1.3,
-        )
+        draw_intervals(ax, found.mean[at], np.flatnonzero(part), *found.interval[at].T, colour)
     set_rows(ax, names)
     if len(rows) > count:
         ax.axhline(count - 0.5, color=PALE, linewidth=1)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.plotting.canvas import (
     BLACK,
-    BLUE,
     GREY,
     SMALL,
     VERMILION,
     FloatArray,
     axes_or_new,
     chance_text,
+    draw_intervals,
     drawable,
     legend_above,
     name_style,
@@ -80,11 +81,13 @@ def utilities(
     if len(ranks) == 0:
         raise ValueError("The ranking has 0 items; give at least one.")
     rows = np.argsort(ranks, kind="stable")[:top]
-    utility, sd = (np.asarray(ranking[name], dtype=np.float64)[rows] for name in ("utility", "sd"))
+
+    def shown(name: str) -> FloatArray:
+        return np.asarray(ranking[name], dtype=np.float64)[rows]
+
+    utility, sd = shown("utility"), shown("sd")
     if "lower" in columns and "upper" in columns:
-        lower, upper = (
-            np.asarray(ranking[name], dtype=np.float64)[rows] for name in ("lower", "upper")
-        )
+        lower, upper = shown("lower"), shown("upper")
         share = "" if level is None else f"{100 * level:g} % "
     else:
         lower, upper, share = utility - Z_95 * sd, utility + Z_95 * sd, "95 % "
@@ -93,23 +96,13 @@ def utilities(
     place = np.arange(len(rows))
     if lower.min() <= 0.0 <= upper.max():
         ax.axvline(0.0, color=GREY, linewidth=1)
-    ax.errorbar(
-        utility,
-        place,
-        xerr=np.stack([utility - lower, upper - utility]),
-        fmt="o",
-        color=BLUE,
-        markersize=5,
-        capsize=2.5,
-        linewidth=1.3,
-    )
+    draw_intervals(ax, utility, place, lower, upper)
     ids = list(ranking["item_id"])
     set_rows(ax, [ids[i] for i in rows])
     ax.set_xlabel(utility_label(f"utility above the average item, {share}interval", noise_variance))
     if "p_best" in columns:
-        chances = np.asarray(ranking["p_best"], dtype=np.float64)[rows]
         right = ax.secondary_yaxis("right")
-        right.set_yticks(place, [chance_text(p) for p in chances], fontsize=SMALL)
+        right.set_yticks(place, list(map(chance_text, shown("p_best"))), fontsize=SMALL)
         right.tick_params(length=0)
         right.spines["right"].set_visible(False)
         ax.set_title("chance of being best", fontsize=SMALL, loc="right")
@@ -201,11 +194,10 @@ def inducing_inputs(
 
 def _numeric_columns(duels: Duels) -> IntArray:
     """Columns of the features that are no 0 or 1 of a level."""
-    columns, transform = np.arange(duels.num_features), duels.transform
-    if transform is None:
-        return columns
+    transform = duels.transform or NO_FEATURES
     first = len(transform.numeric)
-    return np.delete(columns, np.arange(first, first + sum(map(len, transform.categories))))
+    levels = np.arange(first, first + sum(map(len, transform.categories)))
+    return np.delete(np.arange(duels.num_features), levels)
 
 
 def inducing_points(model: PreferenceGP) -> FloatArray | None:

@@ -65,7 +65,10 @@ def label_points(
         half = np.array([extent.width, extent.height]) / 2.0 + _ROOM * pixels
         for offset in _offsets(towards, half, pixels):
             box = place + offset + np.stack([-half, half])
-            if _inside(box, frame) and not (_holds_any(box, free) or _meets_any(box, taken)):
+            inside = np.all(box[0] >= frame[0]) and np.all(box[1] <= frame[1])
+            covers = np.any(np.all((free > box[0]) & (free < box[1]), axis=1))
+            meets = any(np.all(box[0] < end) and np.all(start < box[1]) for start, end in taken)
+            if inside and not (covers or meets):
                 text.set_position(tuple(offset / pixels))
                 taken.append(box)
                 break
@@ -86,15 +89,3 @@ def _along(lines: FloatArray) -> FloatArray:
     """Places on lines (k, 2, 2), near to each other, (., 2)."""
     share = np.linspace(0.0, 1.0, _PLACES)[:, None, None]
     return (lines[:, 0] + share * (lines[:, 1] - lines[:, 0])).reshape(-1, 2)
-
-
-def _inside(box: FloatArray, frame: FloatArray) -> bool:
-    return bool(np.all(box[0] >= frame[0]) and np.all(box[1] <= frame[1]))
-
-
-def _holds_any(box: FloatArray, places: FloatArray) -> bool:
-    return bool(np.any(np.all((places > box[0]) & (places < box[1]), axis=1)))
-
-
-def _meets_any(box: FloatArray, others: Sequence[FloatArray]) -> bool:
-    return any(np.all(box[0] < other[1]) and np.all(other[0] < box[1]) for other in others)

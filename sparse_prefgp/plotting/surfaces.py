@@ -109,9 +109,11 @@ def draw_utility(
     """What `utility_2d` shows of a `utility_over_grid`, of which mean and sd are drawn in turn."""
     sides, mean, sd = grid
     ax = axes_or_new(ax)
-    label = "utility above the average item" if show == "mean" else "sd of that utility"
-    label = utility_label(label, noise_of(model)) if show == "mean" else label
-    _surface(ax, model, sides, mean if show == "mean" else sd, label)
+    if show == "mean":
+        label = utility_label("utility above the average item", noise_of(model))
+        _surface(ax, model, sides, mean, label)
+    else:
+        _surface(ax, model, sides, sd, "sd of that utility")
     return ax
 
 
@@ -128,10 +130,8 @@ def probability_to_beat(
     :raises ValueError: more than two features, or an item that is not there.
     """
     _check_features(model, (1, 2), "probability_to_beat")
-    row = item_row(model, item)
-    ids = model.duels.item_ids
-    raw_name = str(ids[row]) if ids is not None else f"item {row}"
-    name = drawable([raw_name], 24)[0]
+    row, ids = item_row(model, item), model.duels.item_ids
+    (name,) = drawable([f"item {row}" if ids is None else ids[row]], 24)
     scales = feature_scales(model.duels)
     there = model.duels.items[row]
     ax = axes_or_new(ax)
@@ -219,18 +219,26 @@ def _side(model: PreferenceGP, feature: int, count: int) -> FloatArray:
     return np.linspace(low - beyond, high + beyond, count)
 
 
-def _mark_along(ax: Axes, model: PreferenceGP, scale: FeatureScale, x: FloatArray) -> None:
-    """Items as ticks along the bottom, inducing inputs as crosses along the top."""
+def _points(model: PreferenceGP) -> list[list[FloatArray]]:
+    """The features, in raw units, of the compared items, and of inducing inputs if it has any."""
     from sparse_prefgp.covariances.projected import ProjectedPoints
 
+    points = [model.duels.items[compared_items(model.duels)]]
+    Z = inducing_points(model)
+    if Z is not None and not isinstance(model.inducing_variable, ProjectedPoints):
+        points.append(Z)
+    scales = feature_scales(model.duels)
+    return [[scale.raw(one[:, j]) for j, scale in enumerate(scales)] for one in points]
+
+
+def _mark_along(ax: Axes, model: PreferenceGP, scale: FeatureScale, x: FloatArray) -> None:
+    """Items as ticks along the bottom, inducing inputs as crosses along the top."""
     across = ax.get_xaxis_transform()
-    items = scale.raw(model.duels.items[compared_items(model.duels), 0])
+    (items,), *inducing = _points(model)
     ax.plot(
         items, np.full(len(items), 0.02), "|", ms=8, color=BLACK, transform=across, label="items"
     )
-    Z = inducing_points(model)
-    if Z is not None and not isinstance(model.inducing_variable, ProjectedPoints):
-        raw = scale.raw(Z[:, 0])
+    for (raw,) in inducing:
         label = _inducing_label((raw >= x[0]) & (raw <= x[-1]))
         ax.plot(raw, np.full(len(raw), 0.97), "x", color=VERMILION, transform=across, label=label)
     ax.set_xlim(x[0], x[-1])
@@ -248,7 +256,6 @@ def _surface(
 ) -> None:
     """Filled contours in raw units with a colour bar, the items and the inducing inputs."""
     from sparse_prefgp.analysis.ranking import ROUNDING
-    from sparse_prefgp.covariances.projected import ProjectedPoints
 
     scales = feature_scales(model.duels)
     x, y = (scale.raw(side) for scale, side in zip(scales, sides, strict=True))
@@ -262,14 +269,11 @@ def _surface(
     bar = ax.figure.colorbar(filled, ax=ax)
     bar.set_label(label, fontsize=SMALL, **name_style())
     bar.ax.tick_params(labelsize=SMALL)
-    items = model.duels.items[compared_items(model.duels)]
-    raw = [scale.raw(items[:, j]) for j, scale in enumerate(scales)]
-    size = 5 if len(items) < 1000 else 2
+    items, *inducing = _points(model)
+    size = 5 if len(items[0]) < 1000 else 2
     # Above the crosses, so that an inducing input on an item does not hide it.
-    ax.plot(*raw, ".", color="white", mec=BLACK, mew=0.4, ms=size, zorder=3, label="items")
-    Z = inducing_points(model)
-    if Z is not None and not isinstance(model.inducing_variable, ProjectedPoints):
-        raw = [scale.raw(Z[:, j]) for j, scale in enumerate(scales)]
+    ax.plot(*items, ".", color="white", mec=BLACK, mew=0.4, ms=size, zorder=3, label="items")
+    for raw in inducing:
         inside = (raw[0] >= x[0]) & (raw[0] <= x[-1]) & (raw[1] >= y[0]) & (raw[1] <= y[-1])
         ax.plot(*raw, "x", color="white", ms=8, mew=3)
         ax.plot(*raw, "x", color=VERMILION, ms=7, mew=1.6, label=_inducing_label(inside))
