@@ -40,7 +40,7 @@ _AT_ONCE = 2**19
 def entropy(x: FloatArray) -> FloatArray:
     """Entropy in nats of an event of probability Phi(x), right in both tails."""
     lost, weight = _entropy_parts(x)
-    return np.asarray(np.exp(lost) * weight, dtype=float)
+    return np.exp(lost) * weight
 
 
 def _entropy_parts(x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -168,7 +168,7 @@ class _AveragedEntropy:
         self._spline = PPoly.from_spline(spline)
 
     def _turned(self, x: FloatArray | float) -> FloatArray:
-        return np.asarray(np.arcsinh((x - self._margin) / self._scale))
+        return np.arcsinh((x - self._margin) / self._scale)
 
     def _entropy(self, centre: FloatArray, spread: FloatArray) -> FloatArray:
         """In nats, for d / s ~ N(centre, spread), (N,)."""
@@ -180,7 +180,7 @@ class _AveragedEntropy:
             not_ahead = self._ratios.weights @ ndtr((self._margins - ahead) / total)
             tied = np.maximum(not_ahead - behind_wins, 0.0)  # negative only by rounding, as below
         ahead_wins = np.maximum(1.0 - behind_wins - tied, 0.0)
-        return np.asarray(entr(behind_wins) + entr(tied) + entr(ahead_wins), dtype=float)
+        return entr(behind_wins) + entr(tied) + entr(ahead_wins)
 
     def gain(self, centre: FloatArray, spread: FloatArray) -> FloatArray:
         """For d and its variance in units of the noise, (N,)."""
@@ -212,7 +212,7 @@ def expected_best(first: FloatArray, second: FloatArray, variance: FloatArray) -
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(sd > 0.0, difference / sd, np.where(difference < 0.0, -np.inf, np.inf))
     density = np.exp(-0.5 * z**2 - _LOG_ROOT_TWO_PI)
-    return np.asarray(second + difference * ndtr(z) + sd * density, dtype=float)
+    return second + difference * ndtr(z) + sd * density
 
 
 def expected_reduction(
@@ -251,7 +251,7 @@ def _reduction(
     at_low, at_high = _log_density(low), _log_density(high)
 
     def mean_of(log: FloatArray) -> FloatArray:
-        return np.asarray(logsumexp(log, axis=1, b=ratios.weights), dtype=float)
+        return logsumexp(log, axis=1, b=ratios.weights)
 
     found = [
         2.0 * mean_of(at_low - np.log(sd)) - mean_of(log_ndtr(low)),
@@ -264,7 +264,7 @@ def _reduction(
         with np.errstate(divide="ignore"):  # equal densities: a tie moves nothing
             apart = larger + np.log1p(-np.exp(smaller - larger))
         found.append(2.0 * mean_of(apart - np.log(sd)) - mean_of(log_mass(low, high)))
-    return np.asarray(sum(np.exp(each) for each in found), dtype=float)
+    return sum(np.exp(each) for each in found)
 
 
 def doubt_left(mean: FloatArray, variance: FloatArray, left: FloatArray) -> FloatArray:
@@ -278,7 +278,7 @@ def doubt_left(mean: FloatArray, variance: FloatArray, left: FloatArray) -> Floa
     known = variance > 0.0
     spread = np.where(known, variance, 1.0)
     found = 2.0 * owens_t(mean / np.sqrt(spread + left), np.sqrt(left / spread))
-    return np.asarray(np.where(known, found, 0.0))
+    return np.where(known, found, 0.0)
 
 
 def doubt_slope(mean: FloatArray, variance: FloatArray, left: FloatArray) -> FloatArray:
@@ -291,8 +291,8 @@ def doubt_slope(mean: FloatArray, variance: FloatArray, left: FloatArray) -> Flo
     by_h = -np.exp(_log_density(h)) * (ndtr(a * h) - 0.5)
     by_a = np.exp(-0.5 * h**2 * (1.0 + a**2)) / (2.0 * np.pi * (1.0 + a**2))
     found = -by_h * h / total + by_a / np.sqrt(rest * spread)
-    return np.asarray(np.where(known, found, 0.0))
+    return np.where(known, found, 0.0)
 
 
 def _log_density(z: FloatArray) -> FloatArray:
-    return np.asarray(-0.5 * z**2 - _LOG_ROOT_TWO_PI, dtype=float)
+    return -0.5 * z**2 - _LOG_ROOT_TWO_PI

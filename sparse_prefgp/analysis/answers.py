@@ -325,7 +325,8 @@ def _read_sets(
         ids = [id_text(value) for value in known.ids]
         return replace(Stated.again(own.roles, header), ids=ids, **said_of_form)
 
-    words = () if own.transform is None else own.transform.categorical_columns
+    transform = own.transform or NO_FEATURES
+    words = transform.categorical_columns
     long = understood(source, form, kind, asked=bool(options.get("asked")), words=words)
     source = loaded = long.table
     if kind == "rankings" and long.unranked:
@@ -333,7 +334,7 @@ def _read_sets(
     header = list(loaded.frame.columns)
     how = {"among": OF_SETS, "sides": ("", ""), **how}
     roles, called = roles_in(model, header, loaded.name, columns, **how)
-    made = () if own.transform is None else own.transform.raw_columns
+    made = transform.raw_columns
     wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
     named = items is not None or ITEM_ID in header or any(name not in header for name in wanted)
     said = tuple(name for name in roles.covariates if name in called)
@@ -357,11 +358,11 @@ def _read_sets(
     item = None if rows is None else rows.column
     table = read(None, like=own.transform, item=item)
     none = np.zeros(len(table.items), dtype=bool)
-    if own.transform is not None and NONE in made and NONE in table.items:
+    if NONE in made and NONE in table.items:
         # Those without attributes, which were filled in.
         none = table.items[NONE].to_numpy() == 1.0
         for attribute in wanted if none.any() else ():
-            stands_in = own.transform.stand_in(attribute)
+            stands_in = transform.stand_in(attribute)
             none &= [isinstance(x, str | float) and x == stands_in for x in table.items[attribute]]
     name = "row_of_alternative"  # a column of ids that is none of the table's
     described = Table(

@@ -78,7 +78,7 @@ class AskedPairs:
     def covariance_with(self, first: int, second: int) -> FloatArray:
         """Cov[f, f(first) - f(second)] of the u items, given what was asked."""
         before = self._columns @ (self._columns[first] - self._columns[second])
-        return np.asarray(self._posterior_covariance(first, second) - before, dtype=float)
+        return self._posterior_covariance(first, second) - before
 
     def _differences(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of the pairs, (N,), from the features (u, m) of the items."""

@@ -110,7 +110,7 @@ class AskedSets:
 
     def _information(self, sets: IntArray) -> FloatArray:
         p = self._at_noises(choices_of_known, self._drawn(sets))
-        return np.asarray(entr(p.mean(1)).sum(1) - entr(p).sum(2).mean(1))
+        return entr(p.mean(1)).sum(1) - entr(p).sum(2).mean(1)
 
     def _at_noises(
         self, function: Callable[[FloatArray, float], FloatArray], drawn: FloatArray
@@ -125,7 +125,7 @@ class AskedSets:
             if weight
         )
         found = sum(each, np.zeros(1))
-        return np.asarray(found.reshape(n, draws, *found.shape[1:]))
+        return found.reshape(n, draws, *found.shape[1:])
 
     def _drawn(self, sets: IntArray) -> FloatArray:
         """Utilities of the sets less their averages, (N, draws, k)."""
@@ -141,4 +141,4 @@ class AskedSets:
         root = axes[:, :, :0:-1] * widths[:, None, :]
         mean = self.mean[sets]
         lead = (mean - mean.mean(1, keepdims=True))[:, None, :]
-        return np.asarray(lead + self._normal[k] @ root.transpose(0, 2, 1))
+        return lead + self._normal[k] @ root.transpose(0, 2, 1)

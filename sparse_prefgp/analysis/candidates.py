@@ -247,7 +247,7 @@ def likely_best(model: Predicts, items: ItemSet) -> IntArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(variance > 0.0, behind / np.sqrt(np.maximum(variance, 0.0)), -np.inf)
     z[best] = np.inf
-    return np.asarray(np.argsort(-z, kind="stable"))
+    return np.argsort(-z, kind="stable")
 
 
 def likely_first(posterior: Any, inputs: FloatArray, top: int, most: int) -> IntArray:

@@ -26,7 +26,7 @@ from sparse_prefgp.io.files import Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.io.texts import features_like
-from sparse_prefgp.io.values import refuse_itself
+from sparse_prefgp.io.values import OWN_ITEMS, refuse_itself
 from sparse_prefgp.models.known import KnownDuels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
@@ -69,61 +69,10 @@ def bases_of(model: Predicts, items: Any = None) -> Bases:
 
     :raises ValueError: what `resolve_items` raises of a table.
     """
-    own = _own_bases(model.duels)
-    return own if items is None else _joined(_given_bases(model.duels, items), own)
-
-
-def candidates_of(model: Predicts, items: Any = None) -> Bases:
-    """The items of a raw table, by default those of the model."""
-    return _own_bases(model.duels) if items is None else _given_bases(model.duels, items)
-
-
-def _rows(duels: KnownDuels) -> ItemRows:
-    assert duels.item_rows is not None
-    return duels.item_rows
-
-
-def _own_bases(duels: KnownDuels) -> Bases:
-    rows = _rows(duels)
-    _, first = np.unique([id_text(base) for base in rows.bases], return_index=True)
-    first = np.sort(first)
-    return Bases(
-        tuple(rows.bases[i] for i in first),
-        tuple(rows.names[i] for i in first),
-        duels.items[first],
-        {},
-        "the model's own items",
-    )
-
-
-def _given_bases(duels: KnownDuels, items: Any) -> Bases:
-    table, transform, rows = load_items(items), duels.transform, _rows(duels)
-    assert transform is not None  # contexts are columns of tables
-    ids, _ = table.ids()
-    frame = table.frame.assign(**_any_context(transform, rows.columns))
-    order = duels.roles.get(ORDER)
-    features = features_like(replace(table, frame=frame), transform, order)
-    return Bases(
-        ids,
-        named_rows(duels, table, ids),
-        features,
-        unknown_levels(duels, features, frame),
-        table.name,
-    )
-
-
-def _any_context(transform: FeatureTransform, columns: Sequence[str]) -> dict[str, Any]:
-    """Some value for each column of the context, to be replaced."""
-    some: dict[str, Any] = {}
-    for name in columns:
-        if name in transform.categorical:
-            some[name] = transform.levels(name)[0]
-        else:
-            some[name] = "1970-01-01" if name in transform.dates else 0.0
-    return some
-
-
-def _joined(given: Bases, own: Bases) -> Bases:
+    own = candidates_of(model)
+    if items is None:
+        return own
+    given = candidates_of(model, items)
     here = given.lookup
     more = [i for i, base in enumerate(own.ids) if id_text(base) not in here]
     return Bases(
@@ -133,6 +82,30 @@ def _joined(given: Bases, own: Bases) -> Bases:
         {name: np.append(v, [""] * len(more)) for name, v in given.levels_never_seen.items()},
         f"{given.name} or {own.name}" if more else given.name,
     )
+
+
+def candidates_of(model: Predicts, items: Any = None) -> Bases:
+    """The items of a raw table, by default those of the model."""
+    duels, rows = model.duels, _rows(model.duels)
+    if items is None:
+        first = np.sort(np.unique(list(map(id_text, rows.bases)), return_index=True)[1])
+        own = rows.select(first)
+        return Bases(own.bases, own.names, duels.items[first], {}, OWN_ITEMS)
+    table, transform = load_items(items), duels.transform
+    assert transform is not None  # contexts are columns of tables
+    ids, _ = table.ids()
+    # Some value for each column of the context, to be replaced.
+    some = dict.fromkeys(rows.columns, 0.0) | dict.fromkeys(transform.dates, "1970-01-01")
+    some |= {name: transform.levels(name)[0] for name in transform.categorical}
+    frame = table.frame.assign(**{name: some[name] for name in rows.columns})
+    features = features_like(replace(table, frame=frame), transform, duels.roles.get(ORDER))
+    unknown = unknown_levels(duels, features, frame)
+    return Bases(ids, named_rows(duels, table, ids), features, unknown, table.name)
+
+
+def _rows(duels: KnownDuels) -> ItemRows:
+    assert duels.item_rows is not None
+    return duels.item_rows
 
 
 def in_rows(
@@ -148,33 +121,29 @@ def in_rows(
     rows, transform = _rows(duels), duels.transform
     assert transform is not None
     features = bases.features[base].copy()
-    frame = require_pandas().DataFrame(
-        {
-            name: values[:, j] if name in transform.categorical else _numbers(values[:, j])
-            for j, name in enumerate(rows.columns)
-        }
-    )
+    frame = require_pandas().DataFrame(values, columns=list(rows.columns))
+    for name in rows.columns:
+        if name not in transform.categorical:
+            frame[name] = _numbers(frame[name])
     place = np.array(feature_columns(duels), dtype=object)
     levels = {name: found[base] for name, found in bases.levels_never_seen.items()}
     for name in rows.columns:
         if name not in place:  # the same in all training duels
             continue
-        part = _only(transform, name)
+        units = transform.units(name)
+        if units is None:
+            part = FeatureTransform((), (), (), (name,), (transform.levels(name),))
+        else:
+            dates = (name,) if name in transform.dates else ()
+            part = FeatureTransform((name,), units[:1], units[1:], dates=dates)
         block = part.apply(frame, lambda i: f"the context {values[i].tolist()}")
         features[:, place == name] = block
         if name in transform.categorical:
             levels[name] = np.where(block.any(1), "", frame[name]).astype(object)
-    made = ItemRows(
-        tuple(bases.names[i] for i in base),
-        tuple(bases.ids[i] for i in base),
-        rows.columns,
-        rows.shared,
-        values,
-        rows.column,
-    )
-    ids = tuple(
-        row_id(one, rows.columns, value) for one, value in zip(made.bases, values, strict=True)
-    )
+    names, of_bases = (tuple(each[i] for i in base) for each in (bases.names, bases.ids))
+    made = replace(rows, names=names, bases=of_bases, values=values)
+    both = zip(of_bases, values, strict=True)
+    ids = tuple(row_id(one, rows.columns, value) for one, value in both)
     return of_rows(model, ids, features, made, levels, bases.name)
 
 
@@ -187,15 +156,6 @@ def _numbers(texts: Any) -> list[Any]:
         except ValueError:
             found.append(text)
     return found
-
-
-def _only(transform: FeatureTransform, name: str) -> FeatureTransform:
-    """The part of a transform that makes one raw column."""
-    units = transform.units(name)
-    if units is None:
-        return FeatureTransform((), (), (), (name,), (transform.levels(name),))
-    dates = (name,) if name in transform.dates else ()
-    return FeatureTransform((name,), units[:1], units[1:], dates=dates)
 
 
 # ---- tables ------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ from sparse_prefgp.analysis.trust import (
 from sparse_prefgp.analysis.updating import later_duels
 from sparse_prefgp.data.answers import TIE, Answers, Codes
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.roles import NONE, USUAL_NAMES
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
@@ -341,42 +342,35 @@ def _in_units_of(
     roles, called = roles_in(model, header, str(duels), columns, among=OF_STREAMS)
     header, duels = tuple(called), Renamed(duels, called)
     # A score counts duels as they were, whatever weight they had in a fit.
-    ignore = [name for name in WEIGHTS if name in header]
-    said: dict[str, Any] = {"sides": form.sides, "outcome": form.outcome}
+    said: dict[str, Any] = {"ignore": [name for name in WEIGHTS if name in header]}
+    said |= {"sides": form.sides, "outcome": form.outcome}
     said |= {"verdicts": form.verdicts, "scores": form.scores, "side": False}
     said |= {"grade": roles.grade, "grades": roles.levels, "counts": roles.count}
     said |= {"groups": roles.codes.get("judge"), "labels": roles.leaning}
     said["covariates"] = roles.covariates
     if not {*SIDES} <= {*header} and items is None:
-        if own.transform is not None and own.transform.beyond_numbers is not None:
+        beyond = (own.transform or NO_FEATURES).beyond_numbers
+        if beyond is not None:
             raise ValueError(
                 "The duels have features of both sides, which are numbers, but some of the model "
-                f"are made of {own.transform.beyond_numbers}; give duels between items."
+                f"are made of {beyond}; give duels between items."
             )
-        standardise = False if own.transform is None else own.transform
-        more: dict[str, Any] = {"standardise": standardise, "ignore": ignore, **said}
-        return stream_duels(duels, features=own.feature_names, **more), None
-    if has_contexts(model, items):
-        return _in_contexts(model, duels, items, {"ignore": ignore, **said})
-    found = known_items(model, items)
-    table = ItemTable(found.inputs, found.ids, own.feature_names)
-    return stream_duels(duels, table, ignore=ignore, **said), found
-
-
-def _in_contexts(
-    model: Predicts, duels: Any, items: Any, options: dict[str, Any]
-) -> tuple[StreamedDuels, ItemSet]:
-    """Duels of files in the contexts of their items."""
-    bases, rows = bases_of(model, items), model.duels.item_rows
+        said["standardise"] = own.transform or False
+        return stream_duels(duels, features=own.feature_names, **said), None
+    if not has_contexts(model, items):
+        found = known_items(model, items)
+        table = ItemTable(found.inputs, found.ids, own.feature_names)
+        return stream_duels(duels, table, **said), found
+    bases, rows = bases_of(model, items), own.item_rows
     assert rows is not None
     ids = ItemTable(np.empty((len(bases.ids), 0)), bases.ids)
     sets: list[ItemSet] = []
 
     def place(there: Met) -> ItemTable:
         sets.append(in_rows(model, bases, there.base, there.contexts()))
-        return rows_met(sets[0].inputs, sets[0].ids, model.duels.transform, there, ids)
+        return rows_met(sets[0].inputs, sets[0].ids, own.transform, there, ids)
 
-    stream = stream_duels(duels, InContexts(ids, place), context=rows.columns, **options)
+    stream = stream_duels(duels, InContexts(ids, place), context=rows.columns, **said)
     return stream, sets[0]
 
 

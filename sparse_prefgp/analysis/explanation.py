@@ -17,7 +17,7 @@ from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.item_effect import context_columns, item_effects
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
-from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.items import check_features
 from sparse_prefgp.data.texts import without_markup
 from sparse_prefgp.io.files import id_text
@@ -109,10 +109,8 @@ class Explanation(Result):
         """The text below the table: how the difference was explained."""
         missed = f"miss the difference by {abs(self.residual):.0e}"
         adds_up = abs(self.residual) <= RELATIVE_TOLERANCE * abs(self.difference)
-        how = f"add up to the difference; + speaks for {self.first}."
-        if not adds_up:
-            how = f"{missed}; + speaks for {self.first}."
-        lines = [f"Contributions {how}"]
+        how = "add up to the difference" if adds_up else missed
+        lines = [f"Contributions {how}; + speaks for {self.first}."]
         if self.steps is None:
             lines.append(f"They are {self.method}.")
         else:
@@ -257,20 +255,20 @@ def explain(
         for name, more_mean, more_variance in _own(model, sides, numbers):
             means, variances = np.append(means, more_mean), np.append(variances, more_variance)
             rows.append((name, known[0], known[1]))
-    said = () if model.duels.transform is None else model.duels.transform.texts
+    said = (model.duels.transform or NO_FEATURES).texts
     words, scored = {}, {}
-    if said:
-        slopes = _slopes(model, sides, steps)
-        for text in said:
-            own = np.flatnonzero(np.isin(feature_columns(model.duels), text.made_of))
-            words[text.words] = text.transform.word_weights(slopes[own])
-            if text.transform.score is not None:
-                counted = text.transform.score.contributions
-                scored[text.score] = {
-                    name: counted(without_markup(given[text.column]))[:WORDS_KEPT]
-                    for name, given in zip(names, texts, strict=True)
-                    if given.get(text.column)
-                }
+    slopes = _slopes(model, sides, steps) if said else np.zeros(0)
+    for text in said:
+        own = np.flatnonzero(np.isin(feature_columns(model.duels), text.made_of))
+        words[text.words] = text.transform.word_weights(slopes[own])[:WORDS_KEPT]
+        if text.transform.score is not None:
+            counted = text.transform.score.contributions
+            of_items = {
+                name: counted(without_markup(given[text.column]))[:WORDS_KEPT]
+                for name, given in zip(names, texts, strict=True)
+                if given.get(text.column)
+            }
+            scored |= {text.score: of_items} if of_items else {}
     frame = require_pandas().DataFrame(rows, columns=["feature", "first", "second"])
     frame["contribution"] = means + 0.0
     frame["sd"] = np.sqrt(np.maximum(variances, 0.0))
@@ -289,8 +287,8 @@ def explain(
         converged=converged,
         negative_variances=int(variance < 0.0) + int((variances < 0.0).sum()),
         tie_probability=None if model.likelihood.margin is None else float(tied),
-        words={name: slopes[:WORDS_KEPT] for name, slopes in words.items()},
-        scored={name: items for name, items in scored.items() if items},
+        words=words,
+        scored=scored,
     )
 
 
@@ -356,13 +354,12 @@ def _in_context(
     model: Predicts, first: Any, second: Any, items: Any, at: Any
 ) -> tuple[Any, Any, Any]:
     """Ids of the rows of both sides in a context, and where these are found."""
-    sides = {"first": [first], "second": [second]}
-    if at is None and not has_contexts(model, items):
-        return first, second, items
-    columns = {} if at is None else {name: [value] for name, value in stated(at).items()}
-    if at is not None and not has_contexts(model, items):
+    if not has_contexts(model, items):
+        if at is None:
+            return first, second, items
         contexts_at(model, [at])  # refused of a model without
-    table, names = load_pairs(require_pandas().DataFrame({**sides, **columns}))
+    row = {"first": first, "second": second, **({} if at is None else stated(at))}
+    table, names = load_pairs(require_pandas().DataFrame([row]))
     found, placed = met(model, items, table, names, "pair")
     return placed.frame["first"].iloc[0], placed.frame["second"].iloc[0], found
 
@@ -419,7 +416,10 @@ def _own(
     """What two items have besides their features: names, means and variances, (1,) each."""
     mean, variance = _effects(model, sides, numbers)
     if not model.inputs.layout.dated:
-        return [(_effect_name(model), mean, variance)]
+        name = ITEM_EFFECT
+        if pair_effect(model.kernel) is not None:
+            name = ITEM_AND_PAIR if item_effects(model.kernel) else PAIR_EFFECT
+        return [(name, mean, variance)]
     apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
     rows = model.in_time.with_dates(np.column_stack([sides, apart]))
     moved, of_it = model.in_time.posterior().moved_apart(as_float(rows))
@@ -427,13 +427,6 @@ def _own(
     if item_effects(model.kernel):
         found.insert(0, (ITEM_EFFECT, mean - moved, np.full(1, np.nan)))
     return found
-
-
-def _effect_name(model: Predicts) -> str:
-    """What two items have besides their features."""
-    if pair_effect(model.kernel) is None:
-        return ITEM_EFFECT
-    return ITEM_AND_PAIR if item_effects(model.kernel) else PAIR_EFFECT
 
 
 def _acquaintance(duels: KnownDuels, number: int) -> str:
@@ -471,20 +464,17 @@ def _path(
     tolerance: float,
 ) -> tuple[FloatArray, int, bool]:
     """Contributions by integrated gradients, the points it took, whether the tolerance was met."""
-    found = _integrated(model, sides, changed, steps)
+    # Of the gradient of E f from second to first, that along each feature's part of the step.
+    steps_of_parts, found = changed - sides[1], None
     while True:
-        finer = _integrated(model, sides, changed, 2 * steps)
-        change = float(np.abs(finer - found).max())
-        steps, found = 2 * steps, finer
+        finer = steps_of_parts @ _slopes(model, sides, steps)
+        change = np.inf if found is None else float(np.abs(finer - found).max())
+        found = finer
         if max(change, abs(target - float(found.sum()))) <= tolerance:
             return found, steps, True
-        if steps >= MOST_STEPS:
+        if steps >= MOST_STEPS and np.isfinite(change):
             return found, steps, False
-
-
-def _integrated(model: Predicts, sides: FloatArray, changed: FloatArray, steps: int) -> FloatArray:
-    """(first - second) × the integral of the gradient of E f from second to first, by feature."""
-    return np.asarray((changed - sides[1]) @ _slopes(model, sides, steps))
+        steps *= 2
 
 
 def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
@@ -495,10 +485,8 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
     inputs = as_float(_unknown(model, points))
     posterior = model.posterior_of_outcomes()
     if isinstance(posterior, TimePosterior):  # a sweep in NumPy, but for one date features alone
-        inputs, posterior = (
-            as_float(model.in_time.with_dates(inputs.numpy())),
-            posterior.at_its_date,
-        )
+        inputs = as_float(model.in_time.with_dates(inputs.numpy()))
+        posterior = posterior.at_its_date
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         mean = posterior.mean(inputs)
@@ -509,7 +497,7 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
             f"integrated path with the kernel {type(model.kernel).__name__}; use a kernel that is "
             "additive over the features."
         )
-    return np.asarray(0.5 * weight @ gradient)
+    return 0.5 * weight @ gradient
 
 
 # ---- text --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -281,8 +282,8 @@ def described_items(model: Predicts, table: Table, none: BoolArray) -> ItemSet:
 
 def none_of(duels: KnownDuels) -> FloatArray:
     """The features of the items of a model that are "none of these", (0 or more, D)."""
-    transform = duels.transform
-    if transform is None or NONE not in transform.numeric or not duels.has_items:
+    transform = duels.transform or NO_FEATURES
+    if NONE not in transform.numeric or not duels.has_items:
         return np.empty((0, duels.num_features))
     j = transform.numeric.index(NONE)
     is_none = duels.items[:, j] * transform.scale[j] + transform.mean[j] > 0.5
@@ -312,7 +313,7 @@ def far_sentences(
 def unknown_levels(duels: KnownDuels, features: FloatArray, frame: Any) -> dict[str, Texts]:
     """`levels_never_seen` of the items of a data frame."""
     known = [(name, block.any(1)) for name, block in _level_blocks(duels, features)]
-    reduced = None if duels.transform is None else duels.transform.reduced
+    reduced = (duels.transform or NO_FEATURES).reduced
     if reduced is not None:
         inputs = reduced.inputs
         for name, levels in zip(inputs.categorical, inputs.categories, strict=True):
@@ -479,7 +480,7 @@ def feature_parts(duels: KnownDuels) -> list[FeaturePart]:
     over from another item is a step of (y' - y) V_b' V_b.
     """
     names = np.array(feature_columns(duels), dtype=object)
-    reduced = None if duels.transform is None else duels.transform.reduced
+    reduced = (duels.transform or NO_FEATURES).reduced
     found: list[FeaturePart] = []
     for name in dict.fromkeys(names):
         columns = np.flatnonzero(names == name)
@@ -543,9 +544,8 @@ def _outside(
     rows = duels.items[compared]
     low, high = rows.min(0), rows.max(0)
     found: dict[str, BoolArray] = {}
-    columns = feature_columns(duels)
-    if duels.transform is not None and duels.transform.reduced is not None:
-        reduced = duels.transform.reduced
+    columns, reduced = feature_columns(duels), (duels.transform or NO_FEATURES).reduced
+    if reduced is not None:
         # Nearly every new item is the utmost in some of many directions.
         columns = columns[: -reduced.size]
         away = np.zeros(len(features), dtype=bool)
@@ -568,15 +568,10 @@ def _with_any(columns: Mapping[str, Any], rows: Any = slice(None)) -> dict[str, 
 
 def _level_blocks(duels: KnownDuels, features: FloatArray) -> list[tuple[str, FloatArray]]:
     """The 0/1 columns of each categorical column; all zero where the level is unknown."""
-    blocks: list[tuple[str, FloatArray]] = []
-    if duels.transform is not None:
-        start = len(duels.transform.numeric)
-        for name, levels in zip(
-            duels.transform.categorical, duels.transform.categories, strict=True
-        ):
-            blocks.append((name, features[:, start : start + len(levels)]))
-            start += len(levels)
-    return blocks
+    transform = duels.transform or NO_FEATURES
+    ends = np.cumsum([len(transform.numeric), *map(len, transform.categories)])
+    blocks = (features[:, start:end] for start, end in pairwise(ends))
+    return list(zip(transform.categorical, blocks, strict=True))
 
 
 def _known_numbers(model: Predicts, lookup: dict[str, int]) -> IntArray:

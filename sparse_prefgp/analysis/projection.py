@@ -49,7 +49,7 @@ def initial_projection(
         )
     w = np.stack(found[:directions], 1)
     w /= (centred @ w).std(0)
-    return np.asarray(w / median_distance(centred @ w, rng), dtype=np.float64)
+    return w / median_distance(centred @ w, rng)
 
 
 def median_distance(rows: FloatArray, rng: np.random.Generator) -> float:
@@ -72,7 +72,7 @@ def _weights(duels: Duels, rng: np.random.Generator) -> FloatArray:
     """The direction in which utility rises, (D,), of any length."""
     if duels.events.has_sets:
         logit = conditional_logit(duels, rng=rng)
-        return np.asarray(logit.coefficients[: duels.num_features], dtype=np.float64)
+        return logit.coefficients[: duels.num_features]
     sides, weights, _ = decided(duels)
     if not len(sides):
         return np.zeros(duels.num_features)

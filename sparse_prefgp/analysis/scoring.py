@@ -156,18 +156,13 @@ class HeldOut:
     parts: Mapping[str, BoolArray] = field(default_factory=dict)
     """Masks (e,) of `known_people` and `new_people`; empty where nobody has a taste."""
 
-    @property
-    def of_sets(self) -> bool:
-        """Whether these are answers about sets of alternatives."""
-        return DUELS not in self.forecasts
-
     def scores(self, events: BoolArray | None = None) -> dict[str, Any]:
         """Of duels the scores of every predictor on those that one side won; of answers about sets
         those of `choices` and of `rankings`, as far as there are any.
 
         :param events: (e,) which count; by default all.
         """
-        if not self.of_sets:
+        if DUELS in self.forecasts:
             return self.table(DUELS, events)
         tables = {of: self.table(of, events) for of in (CHOICES, RANKINGS)}
         return {of: table for of, table in tables.items() if table}
@@ -200,7 +195,7 @@ class HeldOut:
         """The share of duels that the model calls right by the share that it answers, the surest
         ones first: `metrics.abstention_curve`; empty where there is none."""
         duels = self.forecasts.get(DUELS)
-        if duels is None or not len(duels.counts) or MODEL not in duels.log_probabilities:
+        if duels is None or not len(duels.counts):
             return {}
         curve = abstention_curve(duels.log_probabilities[MODEL], duels.counts)
         return {f"{share:g}": right for share, right in curve.items()}
@@ -226,7 +221,7 @@ class HeldOut:
 
 
 def score_events(
-    model: Predicts | None,
+    model: Predicts,
     rivals: Mapping[str, LinearRival],
     chunks: Iterable[Asked],
     *,
@@ -235,7 +230,7 @@ def score_events(
 ) -> HeldOut:
     """Let a model and its rivals say how probable what happened was, chunk by chunk.
 
-    :param model: whose predictions are scored; None for the rivals alone.
+    :param model: whose predictions are scored.
     :param rivals: by name.
     :param chunks: at least one.
     :param outcomes: also score win, tie and loss of duels, next to the shares of training.
@@ -254,7 +249,7 @@ def score_events(
                 continue
             # Duels have the better side first, as their outcomes have.
             asked = events.take(rows) if sets else events.in_order()
-            said = {} if model is None else {MODEL: model.predict(asked, inputs)}
+            said = {MODEL: model.predict(asked, inputs)}
             for name, rival in rivals.items():
                 own = slice(-1, None) if rival.of_items else slice(rival.num_features)
                 said[name] = rival.predict(asked, inputs[:, own])
@@ -270,15 +265,20 @@ def score_events(
     for of, told in seen.items():
         columns = list(map(np.concatenate, zip(*told, strict=True)))
         by_name = {name: joined(values) for (kind, name), values in logs.items() if kind == of}
-        if of in (OUTCOMES, GRADES):
-            by_name[CONSTANT_SHARES] = _constant(model, of, len(columns[0]))
-        if len(columns[0]) or of == DUELS:
+        rows, duels = len(columns[0]), model.duels
+        if of == OUTCOMES:
+            by_name[CONSTANT_SHARES] = constant_shares(duels.num_ties / duels.num_duels, rows)
+        elif of == GRADES:
+            assert duels.grade_counts is not None and duels.levels is not None
+            has_ties = len(duels.levels) % 2 == 1
+            by_name[CONSTANT_SHARES] = constant_grades(duels.grade_counts, has_ties, rows)
+        if rows or of == DUELS:
             forecasts[of] = Scored(of, by_name, *columns)
     return HeldOut(forecasts, **of_events)
 
 
 def _happened(
-    duels: Answers, model: Predicts | None, outcomes: bool
+    duels: Answers, model: Predicts, outcomes: bool
 ) -> dict[str, tuple[IntArray, IntArray]]:
     """The duels that one side won, and where they are asked for all outcomes and the grades that
     the model knows: which they are, and the place of what happened.
@@ -289,8 +289,6 @@ def _happened(
     decided = duels.pair_doors().decided
     won = np.flatnonzero(decided)
     found = {DUELS: (won, np.zeros_like(won))}
-    if model is None:
-        return found
     if outcomes:
         found[OUTCOMES] = (np.arange(len(duels)), (~decided).astype(np.int64))
     levels, answer = model.duels.levels, duels.answer
@@ -312,14 +310,6 @@ def _said(forecast: Forecast, of: str) -> FloatArray:
     if of in (DUELS, RANKINGS):
         return forecast.log_first
     return forecast.results if of == OUTCOMES else forecast.log_p
-
-
-def _constant(model: Any, of: str, rows: int) -> FloatArray:
-    """What those say who know the shares of the training duels alone."""
-    duels = model.duels
-    if of == OUTCOMES:
-        return constant_shares(duels.num_ties / duels.num_duels, rows)
-    return constant_grades(duels.grade_counts, len(duels.levels) % 2 == 1, rows)
 
 
 def asks_for_outcomes(model: Any, ties: int) -> bool:
@@ -353,7 +343,7 @@ def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, Bo
 
     def seen(first: IntArray, second: IntArray) -> BoolArray:
         known = (first >= 0) & (second >= 0)
-        return np.asarray(known & np.isin(first * n + second, pairs))
+        return known & np.isin(first * n + second, pairs)
 
     this, turned = seen(won, lost), seen(lost, won)
     return {"ordered": ~this, "either_order": ~(this | turned)}
@@ -369,17 +359,8 @@ def learned_from(training: Duels, events: Answers, sides: IntArray) -> int:
     :param events: duels, or grades of them.
     :param sides: (e, 2) numbers of their items, as `training.item` has them, -1 for others.
     """
-    theirs = _keys(events, sides)
-    ours = _keys(training.events, training.item[training.events.pairs])
-    if events.time is not None and training.events.time is not None:
-        theirs = np.column_stack([theirs, events.time])
-        ours = np.column_stack([ours, training.events.time])
-    keys, number = np.unique(np.concatenate([theirs, ours]), axis=0, return_inverse=True)
-    number, t = number.reshape(-1), len(theirs)
-    given, learned = (
-        np.bincount(some, each.counts, minlength=len(keys))
-        for some, each in ((number[:t], events), (number[t:], training.events))
-    )
+    own = training.events
+    keys, learned, given = _how_often((own, events), (training.item[own.pairs], sides), "time")
     if learned.sum() > _OFTEN * np.count_nonzero(learned):
         return int(learned.sum()) if np.array_equal(given, learned) else 0
     known = np.minimum(given, learned)[keys[:, 0] >= 0].sum()
@@ -395,21 +376,32 @@ def said_before(known: Answers, given: Answers) -> int:
 
     :param given: of the same table of rows and of the same labels.
     """
-    both = (known, given)
-    keys = [_keys(events, events.pairs) for events in both]
-    for name in ("judge", "person", "answer", "time"):
+    columns = ("judge", "person", "answer", "time")
+    _, before, now = _how_often((known, given), (known.pairs, given.pairs), *columns)
+    equal = int(now[before == now].sum())
+    return equal if equal >= max(_LEAST_AGAIN, _MOST_LEARNED * now.sum()) else 0
+
+
+def _how_often(
+    both: tuple[Answers, Answers], sides: tuple[IntArray, IntArray], *columns: str
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Different duels (k, .), the lower item first, and how often each is there in either, (k,).
+
+    :param columns: what also tells them apart where both have it.
+    """
+    keys = [_keys(events, ends) for events, ends in zip(both, sides, strict=True)]
+    for name in columns:
         values = [getattr(events, name) for events in both]
         if all(value is not None for value in values):
             values = [value if name == "time" else value.numbers for value in values]
             keys = [np.column_stack(pair) for pair in zip(keys, values, strict=True)]
-    _, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    number, t = number.reshape(-1), len(known)
-    before, now = (
-        np.bincount(some, events.counts, minlength=number.max() + 1)
-        for some, events in zip((number[:t], number[t:]), both, strict=True)
+    different, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    places = np.split(number.reshape(-1), [len(keys[0])])
+    first, second = (
+        np.bincount(place, events.counts, minlength=len(different))
+        for place, events in zip(places, both, strict=True)
     )
-    equal = int(now[before == now].sum())
-    return equal if equal >= max(_LEAST_AGAIN, _MOST_LEARNED * now.sum()) else 0
+    return different, first, second
 
 
 def _keys(events: Answers, sides: IntArray) -> FloatArray:

@@ -109,7 +109,7 @@ def sd_of(variances: FloatArray) -> FloatArray:
             "0 for them.",
             stacklevel=3,
         )
-    return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
+    return np.sqrt(np.maximum(variances, 0.0))
 
 
 # Names.

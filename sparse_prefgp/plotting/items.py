@@ -204,7 +204,7 @@ def inducing_points(model: PreferenceGP) -> FloatArray | None:
     """Z (m, D) in the units of `duels.items`, or (m, q) among directions; or None."""
     if model.inducing_variable is None:
         return None
-    return np.asarray(model.inducing_variable.Z.numpy())
+    return model.inducing_variable.Z.numpy()
 
 
 def all_are_inducing(model: PreferenceGP) -> bool:

@@ -113,9 +113,16 @@ class SamplingCheck(Result):
     @property
     def _doubtful(self) -> list[tuple[str, PairsCheck]]:
         """Pairs of whose means the chains do not agree."""
-        each = [("own", self.own), *([] if self.new is None else [("new", self.new)])]
         least = ESS_PER_CHAIN * len(self.draws.v)
-        return [(name, p) for name, p in each if not (p.rhat <= LARGEST_RHAT and p.ess >= least)]
+        return [
+            (name, pairs)
+            for name, pairs in self._pairs
+            if not (pairs.rhat <= LARGEST_RHAT and pairs.ess >= least)
+        ]
+
+    @property
+    def _pairs(self) -> list[tuple[str, PairsCheck]]:
+        return [("own", self.own), *([] if self.new is None else [("new", self.new)])]
 
     @property
     def largest_rhat(self) -> float:
@@ -151,8 +158,7 @@ class SamplingCheck(Result):
                 f"{label} pairs ({part.pairs:,})",
                 [{"what": what, **vars(getattr(part, key))} for key, what in named.items()],
             )
-            for label, part in (("own", self.own), ("new", self.new))
-            if part is not None
+            for label, part in self._pairs
         ]
         return Table("sampling", title, columns, parts=parts)
 
@@ -227,14 +233,24 @@ def check_against_sampling(
     new = None
     if Xa is not None:
         new = _compare(model, Xa, Xb, draws.difference(Xa, Xb, people), people)
+    approximation, notes = model.approximation, [str(draws)]
+    if not inferred.converged:
+        notes.append(f"The engine did not converge: {inferred}.")
+    if approximation.needs_inducing:
+        notes.append(
+            f"The differences hold the error of {approximation.name} and its inducing inputs as "
+            "well as the engine's; Exact() would show the engine's alone."
+        )
+    elif not approximation.uses_all_duels:
+        notes.append("The model uses a subset of the duels, the exact posterior all of them.")
     return SamplingCheck(
         engine=model.engine.label,
-        approximation=model.approximation.name,
+        approximation=approximation.name,
         engine_converged=inferred.converged,
         own=own,
         new=new,
         draws=draws,
-        notes=_notes(model.approximation, inferred, draws),
+        notes=tuple(notes),
     )
 
 
@@ -259,19 +275,3 @@ def _deviation(difference: FloatArray, error: FloatArray) -> Deviation:
         float(np.max(np.abs(difference))),
         float(np.sqrt(np.mean(error**2))),
     )
-
-
-def _notes(
-    approximation: Approximation, inferred: InferenceResult, draws: PosteriorDraws
-) -> tuple[str, ...]:
-    notes = [str(draws)]
-    if not inferred.converged:
-        notes.append(f"The engine did not converge: {inferred}.")
-    if approximation.needs_inducing:
-        notes.append(
-            f"The differences hold the error of {approximation.name} and its inducing inputs as "
-            "well as the engine's; Exact() would show the engine's alone."
-        )
-    elif not approximation.uses_all_duels:
-        notes.append("The model uses a subset of the duels, the exact posterior all of them.")
-    return tuple(notes)

@@ -46,7 +46,7 @@ def mean_ess(draws: FloatArray) -> FloatArray:
 def standard_error(draws: FloatArray) -> FloatArray:
     """Monte Carlo standard error of the mean of each quantity, (q,)."""
     halves = _split(draws)
-    return np.asarray(np.std(halves, axis=(0, 1), ddof=1) / np.sqrt(mean_ess(draws)), dtype=float)
+    return np.std(halves, axis=(0, 1), ddof=1) / np.sqrt(mean_ess(draws))
 
 
 def quantile_error(draws: FloatArray, level: float) -> FloatArray:
@@ -63,7 +63,7 @@ def quantile_error(draws: FloatArray, level: float) -> FloatArray:
     ordered = np.sort(flat, axis=0)
     rows = [np.clip(np.round(e * len(flat)).astype(int) - 1, 0, len(flat) - 1) for e in ends]
     columns = np.arange(flat.shape[1])
-    return np.asarray(0.5 * (ordered[rows[1], columns] - ordered[rows[0], columns]), dtype=float)
+    return 0.5 * (ordered[rows[1], columns] - ordered[rows[0], columns])
 
 
 def _split(draws: FloatArray) -> FloatArray:
@@ -79,7 +79,7 @@ def _normal_scores(draws: FloatArray) -> FloatArray:
 
     flat = draws.reshape(-1, draws.shape[-1])
     ranks = stats.rankdata(flat, axis=0)
-    return np.asarray(ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(draws.shape), dtype=float)
+    return ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(draws.shape)
 
 
 def _variances(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -121,7 +121,7 @@ def _autocovariance(draws: FloatArray) -> FloatArray:
     centred = draws - np.mean(draws, axis=1, keepdims=True)
     spectrum = np.fft.rfft(centred, n=2 * length, axis=1)
     power = np.fft.irfft(np.abs(spectrum) ** 2, n=2 * length, axis=1)
-    return np.asarray(power[:, :length] / length, dtype=float)
+    return power[:, :length] / length
 
 
 def _in_chunks(function: Callable[[FloatArray], FloatArray], draws: FloatArray) -> FloatArray:

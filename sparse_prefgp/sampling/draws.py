@@ -151,7 +151,7 @@ class PosteriorDraws:
         covariance += features @ prior.spread(features.T)
         values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
         root = vectors * np.sqrt(np.maximum(values, 0.0))  # negative only by rounding
-        return np.asarray(mean + rng.normal(size=mean.shape) @ root.T, dtype=float)
+        return mean + rng.normal(size=mean.shape) @ root.T
 
     def differences(
         self, Xa: Any, Xb: Any, rng: np.random.Generator, people: Any = None
@@ -162,7 +162,7 @@ class PosteriorDraws:
         """
         given = self._conditional(*self._pairs(Xa, Xb, people))
         mean = self._means(given)
-        return np.asarray(mean + np.sqrt(given.variance) * rng.normal(size=mean.shape), dtype=float)
+        return mean + np.sqrt(given.variance) * rng.normal(size=mean.shape)
 
     def quantiles(
         self, Xa: Any, Xb: Any, levels: npt.ArrayLike, rng: np.random.Generator, people: Any = None
@@ -203,7 +203,7 @@ class PosteriorDraws:
 
     def _centred(self) -> FloatArray:
         """v without the prior mean."""
-        return np.asarray(self.v - self._prior.offset[self.site], dtype=float)
+        return self.v - self._prior.offset[self.site]
 
     def _conditional(self, first: tf.Tensor, second: tf.Tensor) -> _Conditional:
         prior = self._prior
@@ -219,7 +219,7 @@ class PosteriorDraws:
 
     def _means(self, given: _Conditional) -> FloatArray:
         """E[f(a) - f(b) | v] of every draw, (chains, draws, N)."""
-        return np.asarray(given.mean + self._centred() @ given.gain.T, dtype=float)
+        return given.mean + self._centred() @ given.gain.T
 
     def _summary(self, first: tf.Tensor, second: tf.Tensor) -> Summary:
         parts = []
@@ -276,6 +276,11 @@ def summarise(
     )
 
 
+def _as_they_are(items: Any, before: int, people: Any) -> tf.Tensor:
+    """Rows for a problem, as `kernel_inputs` makes them for a model."""
+    return as_float(items)
+
+
 def sample_posterior(
     model: Preferences | DuelProblem,
     num_draws: int,
@@ -305,12 +310,24 @@ def sample_posterior(
     num_draws = whole_number("num_draws", num_draws, 4)
     chains = whole_number("chains", chains, 2)
     warmup = num_draws // 4 if warmup is None else whole_number("warmup", warmup, 0)
-    problem, inputs, ratios = _parts(model)
-    graph = problem.graph
-    _check_memory(graph, chains * (num_draws + warmup))
+    inputs: Callable[[Any, int, Any], tf.Tensor] = _as_they_are
+    if isinstance(model, DuelProblem):
+        problem, ratios = model, ONE_NOISE
+    else:
+        problem, ratios = exact_problem(model), model.likelihood.new_ratios()
+        inputs = partial(kernel_inputs, model)
+    graph, number = problem.graph, chains * (num_draws + warmup)
+    duels = num_single_slots(graph, "sample a model of a part of the duels")
+    if duels * number > _LARGEST_DRAWS:
+        raise ValueError(
+            f"{number:,} draws of {duels:,} duels take {8e-9 * duels * number:.1f} GB; ask for at "
+            f"most {_LARGEST_DRAWS // duels:,} draws in all chains, warm-up included."
+        )
+    # What is proposed, what is kept of it, and a copy of one.
+    ask(3 * 8 * duels * number, f"{number:,} draws of {duels:,} duels", "ask for fewer draws")
     found = exact_target(problem)
     site = found.site
-    v, log_weights = propose(found.target, chains * (num_draws + warmup), rng)
+    v, log_weights = propose(found.target, number, rng)
     path = independence_metropolis(log_weights.reshape(chains, -1), warmup, rng)
     # A chain that begins with many stays is left with them: they are part of how it mixes.
     every = v.reshape(chains, num_draws + warmup, -1)
@@ -331,22 +348,3 @@ def sample_posterior(
         _inputs=inputs,
         _new_ratios=ratios,
     )
-
-
-def _parts(
-    model: Preferences | DuelProblem,
-) -> tuple[DuelProblem, Callable[[Any, int, Any], tf.Tensor], NoiseRatios]:
-    if isinstance(model, DuelProblem):
-        return model, lambda items, before, people: as_float(items), ONE_NOISE
-    return exact_problem(model), partial(kernel_inputs, model), model.likelihood.new_ratios()
-
-
-def _check_memory(graph: DuelGraph, draws: int) -> None:
-    duels = num_single_slots(graph, "sample a model of a part of the duels")
-    if duels * draws > _LARGEST_DRAWS:
-        raise ValueError(
-            f"{draws:,} draws of {duels:,} duels take {8e-9 * duels * draws:.1f} GB; ask for at "
-            f"most {_LARGEST_DRAWS // duels:,} draws in all chains, warm-up included."
-        )
-    # What is proposed, what is kept of it, and a copy of one.
-    ask(3 * 8 * duels * draws, f"{draws:,} draws of {duels:,} duels", "ask for fewer draws")

@@ -221,7 +221,7 @@ def _without(both: FloatArray, rows: FloatArray, precision: FloatArray) -> Float
     # What the sites leave cannot be more certain than with them.
     left = np.maximum(1.0 - share, np.finfo(float).tiny)
     along = along @ turn
-    return np.asarray(both + (along / left) @ along.T)
+    return both + (along / left) @ along.T
 
 
 def _steps_of(

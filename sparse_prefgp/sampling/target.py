@@ -3,6 +3,7 @@ lead the draws."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gpflow
@@ -75,8 +76,8 @@ class Slots(NamedTuple):
         """
         graph, noise = problem.graph, problem.noise.numpy().astype(float)
         losers, winners = graph.losers, graph.winners
-        every = np.arange(graph.num_sites)
         if graph.noises is None:
+            every = np.arange(graph.num_sites)
             return cls(losers, winners, noise, offset, graph.counts, every)
         mean = np.zeros(graph.num_rows)
         if problem.mean_function is not None:
@@ -115,7 +116,7 @@ class Slots(NamedTuple):
     def loadings(self, rows: FloatArray) -> FloatArray:
         """(q, r) from those of rows, (n, r)."""
         utility = self.better < 0
-        return np.asarray(rows[self.worse] - np.where(utility[:, None], 0.0, rows[self.better]))
+        return rows[self.worse] - np.where(utility[:, None], 0.0, rows[self.better])
 
     def over_noise(self, loadings: FloatArray) -> FloatArray:
         """The inverse covariance of the noise times (q, r)."""
@@ -158,7 +159,13 @@ def exact_target(problem: DuelProblem) -> ExactTarget:
     problem = apart(problem)
     exact = Exact().prior(problem)
     factors = exact.factors
-    _check_limits(factors, exact.offset.numpy())
+    lower, upper = _limits_of(factors)
+    for met in np.flatnonzero(~(lower < upper))[:1]:
+        start, end = (limit[met] + exact.offset.numpy()[met] for limit in (lower, upper))
+        raise ValueError(
+            f"The limits of duel {met} are {start:g} and {end:g}; sampling needs the lower one "
+            "below the upper."
+        )
     prior = WhitenedPrior(problem, factors, exact.offset.numpy().astype(float))
     engine = ParallelEP()
     zero = Sites.zeros(problem.graph.num_sites, factors.upper.dtype)
@@ -171,18 +178,6 @@ def exact_target(problem: DuelProblem) -> ExactTarget:
 def apart(problem: DuelProblem) -> DuelProblem:
     """With copies of answers about sets apart, each of which has noises of its own."""
     return problem._replace(graph=problem.graph.one_by_one())
-
-
-def _check_limits(factors: Factors, offset: FloatArray) -> None:
-    if factors.lower is None:
-        return
-    lower, upper = factors.lower.numpy(), factors.upper.numpy()
-    met = np.flatnonzero(~(lower < upper))
-    if met.size:
-        raise ValueError(
-            f"The limits of duel {met[0]} are {(lower + offset)[met[0]]:g} and "
-            f"{(upper + offset)[met[0]]:g}; sampling needs the lower one below the upper."
-        )
 
 
 def _limits_of(factors: Factors) -> tuple[FloatArray, FloatArray]:
@@ -253,27 +248,11 @@ class WhitenedPrior:
     def is_of(self, problem: DuelProblem) -> bool:
         """Whether the problem has the same duels and sets, prior and noise."""
         problem = apart(problem)
-        old, new = self.graph, problem.graph
-        graphs = [(getattr(old, x), getattr(new, x)) for x in ("rows", "winners", "losers")]
-        graphs.append((old.counts, new.counts))
-        if (old.noises is None) != (new.noises is None):
-            return False
-        if old.noises is not None and new.noises is not None:
-            graphs += [(old.noises.draws, new.noises.draws), (old.noises.look, new.noises.look)]
-        if not all(np.array_equal(a, b) for a, b in graphs):
-            return False
         prior = Exact().prior(problem)
         slots = Slots.of(problem, prior.offset.numpy().astype(float))
-        limits = zip(_limits_of(prior.factors), self._limits, strict=True)
-        return (
-            all(np.array_equal(new, old) for new, old in limits)
-            and np.array_equal(slots.offset, self.offset)
-            and np.array_equal(slots.noise, self.noise)
-            and np.array_equal(
-                kernel_matrix(problem.kernel, self._rows), kernel_matrix(self.kernel, self._rows)
-            )
-            and _pair_variance(problem.kernel) == _pair_variance(self.kernel)
-        )
+        theirs = _told_of(problem.graph, problem.kernel, slots, _limits_of(prior.factors))
+        ours = _told_of(self.graph, self.kernel, self.slots, self._limits)
+        return len(ours) == len(theirs) and all(map(np.array_equal, ours, theirs))
 
     def mean(self, inputs: tf.Tensor) -> FloatArray:
         """Prior mean (N,)."""
@@ -283,13 +262,11 @@ class WhitenedPrior:
 
     def features(self, inputs: tf.Tensor) -> FloatArray:
         """Cov[f(x), u], (N, r)."""
-        return np.asarray(
-            kernel_matrix(self.kernel, inputs, self._rows).numpy() @ self._projection, dtype=float
-        )
+        return kernel_matrix(self.kernel, inputs, self._rows).numpy() @ self._projection
 
     def spread(self, columns: FloatArray) -> FloatArray:
         """Cov[u | v] times (r, k)."""
-        return np.asarray(cho_solve(self._factor, columns), dtype=float)
+        return cho_solve(self._factor, columns)
 
     def gain(self, features: FloatArray) -> FloatArray:
         """What one v of each slot adds to E[features u | v], (N, slots)."""
@@ -321,9 +298,17 @@ def duel_features(
     return left * singular, projection
 
 
-def _pair_variance(kernel: gpflow.kernels.Kernel) -> float:
-    effect = pair_effect(kernel)
-    return 0.0 if effect is None else float(effect.variance.numpy())
+def _told_of(
+    graph: DuelGraph, kernel: gpflow.kernels.Kernel, slots: Slots, limits: Sequence[FloatArray]
+) -> list[Any]:
+    """All that tells of a posterior."""
+    effect, noises = pair_effect(kernel), graph.noises
+    return [
+        *(graph.rows, graph.winners, graph.losers, graph.counts, *limits),
+        *(slots.offset, slots.noise, kernel_matrix(kernel, as_float(graph.rows))),
+        *([] if noises is None else [noises.draws, noises.look]),
+        *([] if effect is None else [effect.variance]),
+    ]
 
 
 def _with_pairs(
