@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from sparse_prefgp.analysis.roles import OF_SETS, Columns, read_by, roles_in
 from sparse_prefgp.data.answers import Answers, Covariates
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
-from sparse_prefgp.data.roles import ORDER, ROLES
+from sparse_prefgp.data.roles import ORDER
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.choices import READERS
@@ -142,12 +142,7 @@ def read_answers(
     source: Any,
     items: Any = None,
     columns: Columns = None,
-    *,
-    among: Collection[str] = ROLES,
-    stated: Collection[str] = (),
-    unsaid: Collection[str] = (),
-    learning: bool = False,
-    covariates: Mapping[str, float] | None = None,
+    how: Mapping[str, Any] = MappingProxyType({}),
     **options: Any,
 ) -> ReadAnswers:
     """Read answers, whose items are those of the model or given, or rows of their own.
@@ -160,25 +155,20 @@ def read_answers(
         columns.
     :param items: raw items, as `resolve_items` takes them.
     :param columns: as for `roles_in`.
-    :param among: of duels, as for `roles_in`.
-    :param stated: of pairs, as for `roles_in`.
-    :param unsaid: of duels and sets, as for `roles_in`.
-    :param learning: as for `roles_in`.
-    :param covariates: of pairs, those that are the same for all of them.
-    :param options: of the reader of sets.
+    :param how: more arguments of `roles_in`.
+    :param options: of the reader of sets; of pairs `covariates`, the same for all of them.
     :raises ValueError: what the reader, `resolve_items` and `roles_in` raise; items or columns of
         `Duels`; sets for a model with contexts.
     """
     if kind == "pairs":
-        return _read_pairs(model, source, items, columns, stated, covariates or {})
+        return _read_pairs(model, source, items, columns, how, **options)
     if kind != "duels":
-        how = {"unsaid": unsaid, "learning": learning}
         return _read_sets(model, kind, source, items, columns, how, options)
     if isinstance(source, Duels):
         refuse_more(items, columns)
         return ReadAnswers(_as_read(model, source), items_of(model, source))
-    unsaid = {*unsaid, "date"}  # which is asked for where it is missing
-    how = {"among": among, "unsaid": unsaid, "learning": learning}
+    # A date is asked for where it is missing.
+    how = {**how, "unsaid": {*how.get("unsaid", ()), "date"}}
     table, columns = load_duels(model, source, columns)
     roles, table = read_by(model, _with_covariates(model, table), columns, **how)
     found, table = met(model, items, table, (WINNER, LOSER))
@@ -262,14 +252,13 @@ def _read_pairs(
     source: Any,
     items: Any,
     columns: Columns,
-    stated: Collection[str],
-    covariates: Mapping[str, float],
+    how: Mapping[str, Any],
+    covariates: Mapping[str, float] = MappingProxyType({}),
 ) -> ReadAnswers:
     own = tuple(model.duels.roles.get("sides", "").split(","))
     given, sides = load_pairs(source, own if len(own) == 2 else ())
-    how = {"sides": sides, "stated": stated, "unsaid": {"grade"}}
     of_all = _with_covariates(model, given, sides, covariates)
-    roles, table = read_by(model, of_all, columns, **how)
+    roles, table = read_by(model, of_all, columns, **how, sides=sides, unsaid={"grade"})
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.by_id.rows_in(placed, name, "pair") for name in sides)
     codes = {role: column for role, column in roles.codes.items() if role != "block"}

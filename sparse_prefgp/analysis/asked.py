@@ -36,16 +36,13 @@ class AskedPairs:
     :ivar variance: (N,) of f(first) - f(second).
     :ivar negative_variances: how many variances rounding had made negative at the start; they are
         set to 0.
-    :ivar duel_noise: 2 sigma².
-    :ivar ratios: by what it is multiplied, for nobody in particular.
-    :ivar margin: 0 without ties.
+    :ivar noises: of nobody in particular, as `Probit.of_nobody` has them.
     """
 
     def __init__(self, model: Predicts, pairs: CandidatePairs) -> None:
         model.allow(worth=True)
         self.pairs = pairs
-        self.duel_noise, self.margin = model.likelihood.duel_noise, model.likelihood.tie_margin
-        self.ratios = model.likelihood.new_ratios()
+        self.noises = model.likelihood.of_nobody()
         self._posterior = model.posterior()
         self._inputs = numbered_inputs(model, pairs.items)
         width = int(self._posterior.terms.reduction.shape[0])
@@ -67,9 +64,7 @@ class AskedPairs:
         """Go on as if the pair were asked."""
         first, second = int(self.pairs.first[pair]), int(self.pairs.second[pair])
         one = slice(pair, pair + 1)
-        reduction = expected_reduction(
-            self.mean[one], self.variance[one], self.duel_noise, self.margin, self.ratios
-        )
+        reduction = expected_reduction(self.mean[one], self.variance[one], **self.noises)
         column = np.sqrt(reduction) * self.covariance_with(first, second)
         taken = (column[self.pairs.first] - column[self.pairs.second]) ** 2
         self.variance = np.maximum(self.variance - taken, 0.0)  # negative only by rounding

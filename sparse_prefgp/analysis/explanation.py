@@ -13,7 +13,7 @@ import tensorflow as tf
 from sparse_prefgp.analysis.boards import at_a_date
 from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
 from sparse_prefgp.analysis.items import feature_columns, feature_parts, known_items
-from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.covariances.item_effect import context_columns, item_effects
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
@@ -184,7 +184,7 @@ def explain(
     *,
     steps: int = STEPS,
     at: Any = None,
-    person: Hashable | list[Hashable] | None = None,
+    person: Person = None,
 ) -> Explanation:
     """What each feature adds to the expected utility of `first` over that of `second`.
 
@@ -256,7 +256,8 @@ def explain(
             means, variances = np.append(means, more_mean), np.append(variances, more_variance)
             rows.append((name, known[0], known[1]))
     said = (model.duels.transform or NO_FEATURES).texts
-    words, scored = {}, {}
+    words: dict[str, Any] = {}
+    scored: dict[str, Any] = {}
     slopes = _slopes(model, sides, steps) if said else np.zeros(0)
     for text in said:
         own = np.flatnonzero(np.isin(feature_columns(model.duels), text.made_of))

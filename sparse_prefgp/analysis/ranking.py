@@ -23,11 +23,10 @@ from scipy import special
 
 from sparse_prefgp.analysis.boards import at_a_date, board_of
 from sparse_prefgp.analysis.items import ItemSet, far_sentences, is_array, own_items
-from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.rank_sets import (
     MOST_ITEMS,
     JointUtilities,
-    RankSets,
     points_per_unit,
     rank_sets,
     some_draws,
@@ -111,6 +110,14 @@ COLUMNS = (
     Column("copies", "copies", ",", spare=4),
     Column("outside_range", "outside", flag, spare=3),
 )
+# Columns of a ranking's frame, by the fields of `RankSets`.
+_RANK_COLUMNS = {
+    "rank_low": "low",
+    "rank_high": "high",
+    "likely_low": "likely_low",
+    "likely_high": "likely_high",
+    "group": "group",
+}
 # Of these a table tells where somebody asks for them.
 _OF_RANKS, _ELO = ("ranks", "likely", "group"), "elo"
 # Utilities that differ by less do by rounding, in standard deviations of the noise of a side.
@@ -317,7 +324,7 @@ def rank(
     rng: np.random.Generator | None = None,
     at: Any = (),
     active_within: float = 2.0,
-    person: Hashable | list[Hashable] | None = None,
+    person: Person = None,
     anchor: str | tuple[Hashable, float] | None = None,
     with_ranks: bool = False,
     progress: Report | None = None,
@@ -465,7 +472,8 @@ def rank(
     beyond = utilities.take(outside)
     bound_best = outside_bound(chances.best, beyond)
     bound_top_k = outside_bound(chances.kth, beyond)
-    p_best, p_top_k = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    unknown = np.full(number, np.nan)
+    p_best, p_top_k = unknown.copy(), unknown.copy()
     p_best[inside], p_top_k[inside] = chances.p_best, chances.p_top_k
 
     lower, upper = utilities.interval(level).T
@@ -487,7 +495,10 @@ def rank(
             "upper": upper[by],
             "p_best": p_best[by],
             "p_top_k": p_top_k[by],
-            **{name: value[by] for name, value in _columns_of_ranks(sets, number).items()},
+            **{
+                name: (unknown if sets is None else getattr(sets, field))[by]
+                for name, field in _RANK_COLUMNS.items()
+            },
             "elo": elo.of(mean)[by],
             "comparisons": duels[by],
             "outside_range": found.outside[first[by]],
@@ -582,15 +593,6 @@ def _elo_of(model: Any, anchor: Any, ids: Sequence[Hashable], utility: FloatArra
         raise ValueError(f"The anchor {name!r} is none of the items that are ranked; {hint}")
     zero = at - points * float(utility[numbers[id_text(name)]])
     return EloScale(points, in_sd, str(name), at, zero)
-
-
-def _columns_of_ranks(sets: RankSets | None, number: int) -> dict[str, FloatArray]:
-    """By their names; NaN where they are not known."""
-    names = {"rank_low": "low", "rank_high": "high"}
-    names |= {name: name for name in ("likely_low", "likely_high", "group")}
-    if sets is None:
-        return {name: np.full(number, np.nan) for name in names}
-    return {name: getattr(sets, field) for name, field in names.items()}
 
 
 def _without_own(model: Predicts, given: ItemSet) -> str:

@@ -265,14 +265,14 @@ def score_events(
     for of, told in seen.items():
         columns = list(map(np.concatenate, zip(*told, strict=True)))
         by_name = {name: joined(values) for (kind, name), values in logs.items() if kind == of}
-        rows, duels = len(columns[0]), model.duels
+        number, duels = len(columns[0]), model.duels
         if of == OUTCOMES:
-            by_name[CONSTANT_SHARES] = constant_shares(duels.num_ties / duels.num_duels, rows)
+            by_name[CONSTANT_SHARES] = constant_shares(duels.num_ties / duels.num_duels, number)
         elif of == GRADES:
             assert duels.grade_counts is not None and duels.levels is not None
             has_ties = len(duels.levels) % 2 == 1
-            by_name[CONSTANT_SHARES] = constant_grades(duels.grade_counts, has_ties, rows)
-        if rows or of == DUELS:
+            by_name[CONSTANT_SHARES] = constant_grades(duels.grade_counts, has_ties, number)
+        if number or of == DUELS:
             forecasts[of] = Scored(of, by_name, *columns)
     return HeldOut(forecasts, **of_events)
 
@@ -384,7 +384,7 @@ def said_before(known: Answers, given: Answers) -> int:
 
 def _how_often(
     both: tuple[Answers, Answers], sides: tuple[IntArray, IntArray], *columns: str
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, IntArray, IntArray]:
     """Different duels (k, .), the lower item first, and how often each is there in either, (k,).
 
     :param columns: what also tells them apart where both have it.

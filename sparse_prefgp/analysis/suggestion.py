@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from sparse_prefgp.analysis.acquisition import (
 )
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.asked_sets import AskedSets
-from sparse_prefgp.analysis.boards import at_a_date
+from sparse_prefgp.analysis.boards import At, at_a_date
 from sparse_prefgp.analysis.candidates import (
     CandidatePairs,
     likely_best,
@@ -28,7 +28,7 @@ from sparse_prefgp.analysis.candidates import (
 )
 from sparse_prefgp.analysis.contexts import has_contexts
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
-from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.prediction import TIE
 from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
 from sparse_prefgp.analysis.roles import Columns
@@ -219,8 +219,8 @@ def suggest(
     top: int | None = None,
     prices: Any = None,
     max_pairs: int = MAX_PAIRS,
-    at: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
-    person: Hashable | list[Hashable] | None = None,
+    at: At = (),
+    person: Person = None,
     rng: np.random.Generator | None = None,
     progress: Report | None = None,
 ) -> Suggestions:
@@ -385,8 +385,7 @@ def _report(
         score=score,
         meaning=meaning,
         candidates=len(items),
-        converged=model.infer().converged,
-        filtered=model.infer().status is Status.FILTERED,
+        **_inferred(model),
         jitter=picks.jitter,
         negative_variances=picks.negative_variances,
         looked_at=len(pairs),
@@ -396,6 +395,12 @@ def _report(
         equal=pairs.equal,
         equal_items=pairs.equal_items,
     )
+
+
+def _inferred(model: Predicts) -> dict[str, Any]:
+    """How inference went."""
+    found = model.infer()
+    return {"converged": found.converged, "filtered": found.status is Status.FILTERED}
 
 
 def _named(items: ItemSet, picks: _Picks) -> dict[str, list[Any]]:
@@ -476,8 +481,7 @@ def _sets(
         possible=possible,
         chosen=chosen,
         equal_items=equal_items,
-        converged=model.infer().converged,
-        filtered=model.infer().status is Status.FILTERED,
+        **_inferred(model),
         negative_variances=int(np.triu(apart < 0.0, 1).sum()),
         about="" if model.duels.held else "Sets of the stream may be among them.",
         set_size=size,
@@ -533,14 +537,13 @@ def _settling(
     inputs = as_float(numbered_inputs(model, pairs.items))
     mean_of_all, covariance = (x.numpy() for x in model.posterior().joint(inputs))
     state = FirstOnes(mean_of_all, covariance, top)
-    likelihood = model.likelihood
-    noises = likelihood.duel_noise, likelihood.tie_margin, likelihood.new_ratios()
+    noises = model.likelihood.of_nobody()
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
     asked_of: dict[str, list[Any]] = {}
     for i in range(batch):
         free = np.setdiff1d(np.arange(len(pairs)), picked[:i], assume_unique=True)
         apart = state.difference(pairs.first[free], pairs.second[free])
-        reduction = expected_reduction(*apart, *noises)
+        reduction = expected_reduction(*apart, **noises)
         if len(free) > CLOSELY:  # Owen's function of each pair that straddles is what takes long
             rough = state.first_order_gains(pairs.first[free], pairs.second[free], reduction)
             most = np.argpartition(-rough, CLOSELY)[:CLOSELY]
@@ -550,7 +553,7 @@ def _settling(
         one = picked[i : i + 1]
         first, second = pairs.first[one], pairs.second[one]
         mean, variance = state.difference(first, second)
-        reduction, price = expected_reduction(mean, variance, *noises), 1.0
+        reduction, price = expected_reduction(mean, variance, **noises), 1.0
         if judges is not None:
             judge, reduction[0] = judges.best(float(mean[0]), float(variance[0]))
             asked_of.setdefault(JUDGE, []).append(judges.names[judge])
@@ -575,7 +578,7 @@ def _score(model: Predicts, state: AskedPairs, score: str) -> Callable[[], Float
     if score == "variance":
         return lambda: state.variance.copy()
     if score == "bald":
-        told = information_rule(state.duel_noise, state.margin, state.ratios)
+        told = information_rule(**state.noises)
         return lambda: told(state.mean, state.variance)
     pairs = state.pairs
     utility = model.predict_f(pairs.items.inputs)[0].numpy()[:, 0]

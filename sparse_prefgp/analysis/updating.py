@@ -176,7 +176,7 @@ def update(
             items = items_named_in(source, (WINNER, LOSER)).frame
         elif is_array(items):
             items = _numbered(model, items)
-    read = read_answers(model, kind, source, items, columns, learning=True, **options)
+    read = read_answers(model, kind, source, items, columns, {"learning": True}, **options)
     _refuse_changed(old, read.items)
     everything, added, new = read.placed(model)
     if named_only:

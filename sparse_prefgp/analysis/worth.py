@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from sparse_prefgp.analysis.items import feature_columns, resolve_items
-from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.rivals import LinearRival
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import as_float
@@ -127,7 +127,7 @@ def worth(
     by_item: bool = False,
     items: Any = None,
     level: float = 0.9,
-    person: Hashable | list[Hashable] | None = None,
+    person: Person = None,
 ) -> Worth:
     """What a step of each attribute is worth in units of another.
 

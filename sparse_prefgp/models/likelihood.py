@@ -251,6 +251,15 @@ class Probit(gpflow.Module):
         """The margin; 0 without one."""
         return 0.0 if self.margin is None else float(self.margin.numpy())
 
+    def of_nobody(self) -> dict[str, Any]:
+        """Noise and margin of a duel whose judge is nobody in particular, with the ratios that
+        multiply them, by the names that `analysis.acquisition` has for them."""
+        return {
+            "duel_noise": self.duel_noise,
+            "margin": self.tie_margin,
+            "ratios": self.new_ratios(),
+        }
+
     @property
     def heights(self) -> tf.Tensor | None:
         """(K,), ascending: by how much a utility, noise included, must exceed the other for each

@@ -186,13 +186,9 @@ def legend_above(ax: Axes) -> None:
 def legend_at_the_right(ax: Axes) -> None:
     """A legend to the right of the axis, its lines in the order in which they end, the highest
     first."""
-    drawn: Any = ax.get_legend_handles_labels()
-    handles, labels = drawn
-    ends = [-float(np.asarray(handle.get_ydata())[-1]) for handle in handles]
-    order = np.argsort(ends, kind="stable")
+    lines: Any = ax.get_legend_handles_labels()[0]
     ax.legend(
-        [handles[i] for i in order],
-        [labels[i] for i in order],
+        handles=sorted(lines, key=lambda line: -float(line.get_ydata()[-1])),
         loc="upper left",
         bbox_to_anchor=(1.0, 1.0),
         frameon=False,
@@ -206,6 +202,7 @@ def draw_intervals(
     rows: Any,
     lower: Any,
     upper: Any,
+    *,
     color: str = BLUE,
     linewidth: float | None = 1.3,
 ) -> None:

@@ -98,14 +98,14 @@ def feature_relevance(
     partner = np.concatenate([np.roll(rows, shift) for shift in range(1, rounds + 1)])[:swaps]
     items = model.inputs.of_items()
     base, other = items[first], items[partner]
-    before = _mean_utility(model, base)
+    before = model.predict_f(base)[0].numpy()
     values = np.empty(len(groups))
     at_once = max(1, _AT_ONCE // len(base))  # a call costs more than the rows of a small one
     for start in range(0, len(groups), at_once):
         part = groups[start : start + at_once]
-        swapped = np.stack([feature.taken_over(base, other) for feature in part])
-        after = _mean_utility(model, swapped.reshape(-1, base.shape[1]))
-        change = after.reshape(len(part), -1) - before
+        swapped = np.concatenate([feature.taken_over(base, other) for feature in part])
+        after = model.predict_f(swapped)[0].numpy()
+        change = after.reshape(len(part), -1) - before[:, 0]
         values[start : start + at_once] = np.sqrt(0.5 * np.mean(change**2, axis=1))
     if model.duels.transform is None:
         return tuple(scale.name for scale in feature_scales(model.duels)), values
@@ -156,11 +156,6 @@ def any_matters(model: PreferenceGP, values: FloatArray) -> bool:
     return bool(values.max() > ROUNDING * noise_of(model) ** 0.5)
 
 
-def _mean_utility(model: PreferenceGP, items: FloatArray) -> FloatArray:
-    mean, _ = model.predict_f(items)
-    return np.asarray(mean)[:, 0]
-
-
 def noise_of(model: PreferenceGP) -> float:
     """sigma² per side of a duel."""
     return float(model.likelihood.noise.numpy())
@@ -193,7 +188,9 @@ def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = N
     ax.axvline(0.0, color=GREY, linewidth=1)
     for part, colour in ((rows < count, BLUE), (rows >= count, GREY)):
         at = rows[part]
-        draw_intervals(ax, found.mean[at], np.flatnonzero(part), *found.interval[at].T, colour)
+        draw_intervals(
+            ax, found.mean[at], np.flatnonzero(part), *found.interval[at].T, color=colour
+        )
     set_rows(ax, names)
     if len(rows) > count:
         ax.axhline(count - 0.5, color=PALE, linewidth=1)

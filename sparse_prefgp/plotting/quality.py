@@ -183,11 +183,14 @@ def evidence(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: no value at all, or a number of duels that is not positive.
     """
-    if num_duels is not None:
-        check_number("num_duels", num_duels, above=0)
     from matplotlib.ticker import MaxNLocator
 
-    scale = 1.0 if num_duels is None else float(num_duels)
+    scale, nats = 1.0, "nats"
+    if num_duels is not None:
+        check_number("num_duels", num_duels, above=0)
+        scale = float(num_duels)
+        whole = f" per {unit}, {num_duels:,.0f} {unit}s"
+        nats += whole if scale.is_integer() else " per unit of weight"
     if not isinstance(history, Sequence) and hasattr(history, "history"):
         steps = np.array([history.log_evidence_start, *history.history]) / scale
         first, end = 0, history.log_evidence / scale
@@ -212,11 +215,6 @@ def evidence(
     ax.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
     ax.ticklabel_format(axis="y", useOffset=False)
     ax.set_xlabel("iteration of the optimiser")
-    nats = "nats"
-    if num_duels is not None:
-        whole = float(num_duels).is_integer()
-        many = f" per {unit}, {num_duels:,.0f} {unit}s"
-        nats += many if whole else " per unit of weight"
     ax.set_ylabel(f"log evidence ({nats})")
     return ax
 

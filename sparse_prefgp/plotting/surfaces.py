@@ -55,7 +55,7 @@ def utility_1d(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: the items have another number of features.
     """
-    _check_features(model, (1,), "utility_1d")
+    _check_features(model, (1,), "utility_1d needs items with 1 feature")
     scale = feature_scales(model.duels)[0]
     grid = _side(model, 0, CURVE)
     mean, sd = utility_above_average(model, grid[:, None], rng=rng)
@@ -94,9 +94,8 @@ def utility_over_grid(
     model: PreferenceGP, rng: np.random.Generator | None = None
 ) -> tuple[list[FloatArray], FloatArray, FloatArray]:
     """Values of two features, and mean and sd of the utility above average at all pairs of them."""
-    _check_features(model, (2,), "utility_2d")
-    sides = [_side(model, j, SIDE) for j in (0, 1)]
-    points = np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
+    _check_features(model, (2,), "utility_2d needs items with 2 features")
+    sides, points = _grid(model)
     return sides, *utility_above_average(model, points, rng=rng)
 
 
@@ -129,7 +128,7 @@ def probability_to_beat(
         figure.
     :raises ValueError: more than two features, or an item that is not there.
     """
-    _check_features(model, (1, 2), "probability_to_beat")
+    _check_features(model, (1, 2), "probability_to_beat needs items with 1 or 2 features")
     row, ids = item_row(model, item), model.duels.item_ids
     (name,) = drawable([f"item {row}" if ids is None else ids[row]], 24)
     scales = feature_scales(model.duels)
@@ -147,14 +146,14 @@ def probability_to_beat(
         ax.set_yticks(np.linspace(0, 1, 6))
         ax.set_ylabel(f"probability to beat {name}", **name_style())
         return ax
-    sides = [_side(model, j, SIDE) for j in (0, 1)]
-    p = _beats(model, np.stack(np.meshgrid(*sides), -1).reshape(-1, 2), row)
+    sides, points = _grid(model)
+    p = _beats(model, points, row)
     label = f"probability to beat {name}"
     _surface(ax, model, sides, p, label, levels=np.linspace(0, 1, 11))
     x, y = (scale.raw(values) for scale, values in zip(scales, sides, strict=True))
     if p.min() < 0.5 < p.max():
-        ax.contour(x, y, p.reshape(SIDE, SIDE), [0.5], colors="white", linewidths=4)
-        ax.contour(x, y, p.reshape(SIDE, SIDE), [0.5], colors=BLACK, linewidths=1.8)
+        for colour, width in (("white", 4), (BLACK, 1.8)):
+            ax.contour(x, y, p.reshape(SIDE, SIDE), [0.5], colors=colour, linewidths=width)
     _star(ax, scales[0].raw(there[0]), scales[1].raw(there[1]), name)
     return ax
 
@@ -175,8 +174,8 @@ def utility_above_average(
     for start in range(0, len(points), _AT_ONCE):
         part = points[start : start + _AT_ONCE]
         k = len(part)
-        f, joint = model.predict_f(np.concatenate([part, average]), full_cov=True)
-        f, joint = np.asarray(f)[:, 0], np.asarray(joint)[0]
+        found = model.predict_f(np.concatenate([part, average]), full_cov=True)
+        (f,), (joint,) = found[0].numpy().T, found[1].numpy()
         mean[start : start + k] = f[:k] - f[k:].mean()
         variance[start : start + k] = (
             np.diagonal(joint)[:k] - 2.0 * joint[:k, k:].mean(1) + joint[k:, k:].mean()
@@ -229,6 +228,12 @@ def _points(model: PreferenceGP) -> list[list[FloatArray]]:
         points.append(Z)
     scales = feature_scales(model.duels)
     return [[scale.raw(one[:, j]) for j, scale in enumerate(scales)] for one in points]
+
+
+def _grid(model: PreferenceGP) -> tuple[list[FloatArray], FloatArray]:
+    """Values of both features, and all pairs of them, (N, 2)."""
+    sides = [_side(model, j, SIDE) for j in (0, 1)]
+    return sides, np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
 
 
 def _mark_along(ax: Axes, model: PreferenceGP, scale: FeatureScale, x: FloatArray) -> None:
@@ -297,11 +302,7 @@ def _inducing_label(inside: Any) -> str:
     return f"inducing inputs ({beyond} outside the picture)" if beyond else "inducing inputs"
 
 
-def _check_features(model: PreferenceGP, wanted: tuple[int, ...], name: str) -> None:
+def _check_features(model: PreferenceGP, wanted: tuple[int, ...], words: str) -> None:
     found = model.duels.num_features
     if found not in wanted:
-        words = " or ".join(map(str, wanted))
-        raise ValueError(
-            f"{name} needs items with {words} feature{'' if words == '1' else 's'}, but these "
-            f"have {found}; use relevance for items with more."
-        )
+        raise ValueError(f"{words}, but these have {found}; use relevance for items with more.")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from gpflow.models import BayesianModel
 
-from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.sampling.draws import (
     ESS_PER_CHAIN,
     LARGEST_RHAT,
@@ -19,42 +15,10 @@ from sparse_prefgp.sampling.draws import (
     Summary,
     sample_posterior,
 )
-from sparse_prefgp.sampling.problem import Preferences
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
-
-
-class Checked(Preferences, Protocol):
-    """What the check needs to know of a model."""
-
-    view: Any
-    """Whose utility it shows."""
-
-    @property
-    def graph(self) -> DuelGraph: ...
-
-    @property
-    def at_mode(self) -> Self: ...
-
-    @property
-    def approximation(self) -> Approximation: ...
-
-    @property
-    def engine(self) -> Engine: ...
-
-    def infer(self) -> InferenceResult: ...
-
-    @property
-    def people(self) -> Any:
-        """Whose `names` those of the duels are; none without tastes."""
-
-    def predict_difference(
-        self, Xa: Any, Xb: Any, *, people: Any = None
-    ) -> tuple[tf.Tensor, tf.Tensor]: ...
-
-    def predict_duel(self, Xa: Any, Xb: Any, *, people: Any = None) -> tf.Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -176,7 +140,7 @@ class SamplingCheck(Result):
 
 
 def check_against_sampling(
-    model: Checked,
+    model: Any,
     Xa: Any = None,
     Xb: Any = None,
     *,
@@ -190,7 +154,8 @@ def check_against_sampling(
 
     (docs/method.md, section 11)
 
-    :param model: whose approximation and engine are checked, at its parameters as they are.
+    :param model: a `PreferenceGP`, whose approximation and engine are checked, at its parameters as
+        they are.
     :param Xa: (N, D) first items of new pairs to check on besides the model's own.
     :param Xb: (N, D) their second items.
     :param num_draws: of each chain.
@@ -254,7 +219,7 @@ def check_against_sampling(
     )
 
 
-def _compare(model: Checked, Xa: Any, Xb: Any, truth: Summary, people: Any) -> PairsCheck:
+def _compare(model: Any, Xa: Any, Xb: Any, truth: Summary, people: Any) -> PairsCheck:
     mean, variance = (x.numpy() for x in model.predict_difference(Xa, Xb, people=people))
     sd = np.sqrt(np.maximum(variance, 0.0))
     probability = model.predict_duel(Xa, Xb, people=people).numpy()
