@@ -52,7 +52,7 @@ class AskedPairs:
             self._features = np.concatenate(parts)
             self.mean, variance = self._differences(self._features)
         else:
-            found = model.predict(Answers.between(pairs.first, pairs.second), pairs.items.inputs)
+            found = model.predict(Answers.between(*pairs.ends.T), pairs.items.inputs)
             assert found.mean is not None and found.variance is not None
             self.mean, variance = found.mean, found.variance
         self.negative_variances = int((variance < 0.0).sum())
@@ -62,7 +62,7 @@ class AskedPairs:
 
     def ask(self, pair: int) -> None:
         """Go on as if the pair were asked."""
-        first, second = int(self.pairs.first[pair]), int(self.pairs.second[pair])
+        first, second = self.pairs.ends[pair].tolist()
         one = slice(pair, pair + 1)
         reduction = expected_reduction(self.mean[one], self.variance[one], **self.noises)
         column = np.sqrt(reduction) * self.covariance_with(first, second)
@@ -77,7 +77,7 @@ class AskedPairs:
 
     def _differences(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of the pairs, (N,), from the features (u, m) of the items."""
-        posterior, first, second = self._posterior, self.pairs.first, self.pairs.second
+        posterior, (first, second) = self._posterior, self.pairs.ends.T
         mean = features @ posterior.terms.weights.numpy()
         if posterior.mean_function is not None:
             parts = [posterior.mean_function(x)[:, 0].numpy() for x in self._parts()]

@@ -78,19 +78,18 @@ class AskedSets:
         self.covariance -= 0.5 * (taken + taken.T)
 
     def grown(
-        self, size: int, first: IntArray, second: IntArray, without: set[frozenset[int]]
+        self, size: int, pairs: IntArray, without: set[frozenset[int]]
     ) -> tuple[IntArray, float]:
         """A set from which a choice tells much: from the pair that tells most, one item more at a
         time, each the one with which the choice tells most.
 
-        :param first: (N,) the pairs to begin with.
-        :param second: (N,) the pairs to begin with.
+        :param pairs: (N, 2) those to begin with.
         :param without: sets that are left out.
         :return: Its items (size,), and its information in nats.
         :raises ValueError: no pair has a set that is not left out.
         """
-        for start in np.argsort(-self.of_pairs(first, second), kind="stable"):
-            items = np.array([first[start], second[start]])
+        for start in np.argsort(-self.of_pairs(*pairs.T), kind="stable"):
+            items = pairs[start]
             while len(items) < size:
                 rest = np.setdiff1d(np.arange(len(self.mean)), items)
                 if len(items) + 1 == size:

@@ -31,6 +31,7 @@ from sparse_prefgp.analysis.rank_sets import (
     rank_sets,
     some_draws,
 )
+from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
@@ -388,7 +389,7 @@ def rank(
         top_k = whole_number("top_k", top_k, 1)
     candidates = whole_number("candidates", candidates, 1)
     samples = whole_number("samples", samples, MIN_SAMPLES)
-    seed, ranks_shown = seed_of(rng), with_ranks
+    seed = seed_of(rng)
     model, at = at_a_date(seen_by(model, person), at)
     board = board_of(model, items, at, active_within, with_own)
     found, inputs = board.items, board.inputs
@@ -427,11 +428,10 @@ def rank(
     if board.rows_of_each > 1:
         limit = max(LEAST_REFERENCE, MAX_REFERENCE // board.rows_of_each)
     chosen = _reference(group, limit, rng)
-    total = len(rows) + samples
 
     def done(count: int) -> None:
         if progress is not None:
-            progress(count, total)
+            progress(count, number + samples)
 
     group_of_row = np.zeros(number, dtype=np.int64)
     group_of_row[row_of_item] = group
@@ -460,7 +460,7 @@ def rank(
         k,
         samples,
         rng,
-        lambda i: done(len(rows) + i),
+        lambda i: done(number + i),
         some_draws(samples) if has_sets else np.empty(0, np.int64),
     )
     sets = known = None
@@ -468,10 +468,7 @@ def rank(
         covariances = np.array([factor @ factor.T for factor in joint])
         known = JointUtilities(utilities.means, covariances, weights)
         sets = rank_sets(*known.moments(), chances.draws, level)
-    outside = np.setdiff1d(np.arange(len(rows)), inside)
-    beyond = utilities.take(outside)
-    bound_best = outside_bound(chances.best, beyond)
-    bound_top_k = outside_bound(chances.kth, beyond)
+    beyond = utilities.take(np.setdiff1d(np.arange(number), inside))
     unknown = np.full(number, np.nan)
     p_best, p_top_k = unknown.copy(), unknown.copy()
     p_best[inside], p_top_k[inside] = chances.p_best, chances.p_top_k
@@ -487,28 +484,28 @@ def rank(
     by = np.lexsort((first, ranks))
     frame = require_pandas().DataFrame(
         {
-            "rank": ranks[by],
-            "item_id": [found.ids[i] for i in first[by]],
-            "utility": mean[by],
-            "sd": sd[by],
-            "lower": lower[by],
-            "upper": upper[by],
-            "p_best": p_best[by],
-            "p_top_k": p_top_k[by],
+            "rank": ranks,
+            "item_id": [found.ids[i] for i in first],
+            "utility": mean,
+            "sd": sd,
+            "lower": lower,
+            "upper": upper,
+            "p_best": p_best,
+            "p_top_k": p_top_k,
             **{
-                name: (unknown if sets is None else getattr(sets, field))[by]
+                name: unknown if sets is None else getattr(sets, field)
                 for name, field in _RANK_COLUMNS.items()
             },
-            "elo": elo.of(mean)[by],
-            "comparisons": duels[by],
-            "outside_range": found.outside[first[by]],
-            "copies": multiplicity[by],
-            "same_as": [same_as.get(i, "") for i in by.tolist()],
+            "elo": elo.of(mean),
+            "comparisons": duels,
+            "outside_range": found.outside[first],
+            "copies": multiplicity,
+            "same_as": [same_as.get(i, "") for i in range(number)],
         }
     )
     every = len(chosen) == n
     return Ranking(
-        frame=frame,
+        frame=frame.iloc[by].reset_index(drop=True),
         items=n,
         order=order,
         unequal=unequal,
@@ -523,8 +520,8 @@ def rank(
         samples=samples,
         seed=seed,
         standard_error=0.5 / math.sqrt(samples),
-        bound_best=bound_best,
-        bound_top_k=bound_top_k,
+        bound_best=outside_bound(chances.best, beyond),
+        bound_top_k=outside_bound(chances.kth, beyond),
         jitter=max(jitter for _, jitter in factors),
         negative_variances=int(negative[row_of_item].sum()),
         outside_items=int(found.outside.sum()),
@@ -535,7 +532,7 @@ def rank(
         unit=model.duels.unit,
         elo=elo,
         joint=None if known is None else known.take(by),
-        shows_ranks=ranks_shown,
+        shows_ranks=with_ranks,
         without_own="" if with_own or is_array(items) else _without_own(model, board.items),
     )
 
@@ -712,7 +709,7 @@ class Centred:
         for part in _chunks(len(index), posterior.terms.weights.shape[0]):
             x, w = as_float(reference[part]), as_float(weights[part])
             a = posterior.features(x)
-            mean += tf.linalg.matvec(w, _mean(posterior, a, x), transpose_a=True)
+            mean += tf.linalg.matvec(w, posterior.mean_of(a, x), transpose_a=True)
             features += tf.matmul(w, a, transpose_a=True)
         x, w = as_float(reference), as_float(weights)
         between = kernel_matrix(posterior.kernel, x, x)
@@ -745,13 +742,12 @@ class Centred:
         """Mean and variance without nugget, (N, 2), of rows x (N, D) of groups `own` (N,)."""
         posterior = self.posterior
         a = posterior.features(x)
-        mean = _mean(posterior, a, x) - tf.gather(self.mean, own)
+        mean = posterior.mean_of(a, x) - tf.gather(self.mean, own)
         a -= tf.gather(self.features, own)
-        explained = tf.reduce_sum(tf.matmul(a, posterior.terms.reduction) * a, -1)
         with_own = tf.gather(self._with(x), own, axis=1, batch_dims=1)
         of_averages = tf.gather(tf.linalg.diag_part(self.kernel), own)
         prior = posterior.kernel(x, full_cov=False) + of_averages - 2.0 * with_own
-        return tf.stack([mean, prior - explained], -1)
+        return tf.stack([mean, prior - posterior.explained(a)], -1)
 
     def covariance(self, rows: FloatArray, chosen: IntArray) -> tuple[FloatArray, float]:
         """Joint covariance (c, c) of some rows, and the prior variance that rounding goes by."""
@@ -771,7 +767,7 @@ class Centred:
         """Prior covariance (N, G) of rows x with the average over each group's reference, without
         nugget."""
         total = tf.zeros([x.shape[0], self.weights.shape[1]], x.dtype)
-        for part in _terms(self.posterior.kernel):
+        for part in parts_of(self.posterior.kernel):
             if type(part) is gpflow.kernels.Linear:
                 # Linear in the other input too: the average is the covariance with the average.
                 total += part(x, as_float(self.weights.T @ self.reference))
@@ -779,19 +775,6 @@ class Centred:
                 between = kernel_matrix(part, x, as_float(self.reference))
                 total += tf.matmul(between, as_float(self.weights))
         return total
-
-
-def _mean(posterior: Posterior, features: Any, inputs: Any) -> Any:
-    mean = tf.linalg.matvec(features, posterior.terms.weights)
-    if posterior.mean_function is not None:
-        mean += posterior.mean_function(inputs)[:, 0]
-    return mean
-
-
-def _terms(kernel: Any) -> list[Any]:
-    if isinstance(kernel, gpflow.kernels.Sum):
-        return [term for part in kernel.kernels for term in _terms(part)]
-    return [kernel]
 
 
 def _chunks(count: int, width: int) -> list[slice]:

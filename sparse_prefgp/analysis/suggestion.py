@@ -198,8 +198,7 @@ class Suggestions(Result):
 class _Picks(NamedTuple):
     """Rows of the items of each pick, its score, and what is reported on how they were found."""
 
-    first: IntArray
-    second: IntArray
+    ends: IntArray
     score: FloatArray
     jitter: float = 0.0
     negative_variances: int = 0
@@ -365,18 +364,18 @@ def _report(
     model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str, meaning: str
 ) -> Suggestions:
     items = pairs.items
-    found = model.predict(Answers.between(picks.first, picks.second), items.inputs)
+    found = model.predict(Answers.between(*picks.ends.T), items.inputs)
     won, tied, _ = np.exp(found.results).T
     assert found.variance is not None
     frame = require_pandas().DataFrame(
         {
-            **_named(items, picks),
+            **_named(items, picks.ends),
             "score": picks.score,
             "probability": won,
             **({} if model.likelihood.margin is None else {TIE: tied}),
             "difference": found.mean,
             "sd": np.sqrt(np.maximum(found.variance, 0.0)),
-            "outside_range": items.outside[picks.first] | items.outside[picks.second],
+            "outside_range": items.outside[picks.ends].any(1),
             **picks.asked_of,
         }
     )
@@ -403,9 +402,9 @@ def _inferred(model: Predicts) -> dict[str, Any]:
     return {"converged": found.converged, "filtered": found.status is Status.FILTERED}
 
 
-def _named(items: ItemSet, picks: _Picks) -> dict[str, list[Any]]:
+def _named(items: ItemSet, ends: IntArray) -> dict[str, list[Any]]:
     """Ids of both sides, and their context by the columns that tables of pairs have."""
-    sides = {"first": picks.first, "second": picks.second}
+    sides = dict(zip(("first", "second"), ends.T, strict=True))
     rows = items.rows
     if rows is None or not rows.columns:
         return {side: [items.ids[i] for i in index] for side, index in sides.items()}
@@ -455,11 +454,9 @@ def _sets(
     state = AskedSets(mean, covariance, noise, model.likelihood.new_ratios(), rng)
     picked, scores = np.empty((batch, size), np.int64), np.empty(batch)
     row = {id: i for i, id in enumerate(items.ids)}
-    first, second = (
-        np.array([row[pairs.items.ids[i]] for i in side]) for side in (pairs.first, pairs.second)
-    )
+    start = np.array([row[id] for id in pairs.items.ids])[pairs.ends]
     for i in range(batch):
-        picked[i], scores[i] = state.grown(size, first, second, without)
+        picked[i], scores[i] = state.grown(size, start, without)
         without.add(frozenset(picked[i].tolist()))
         if i + 1 < batch:
             state.ask(picked[i])
@@ -515,12 +512,7 @@ def _asked(model: Predicts, pairs: CandidatePairs, batch: int, score: str, done:
         if i + 1 < batch:
             state.ask(int(picked[i]))
         done(i + 1, batch)
-    return _Picks(
-        pairs.first[picked],
-        pairs.second[picked],
-        scores,
-        negative_variances=state.negative_variances,
-    )
+    return _Picks(pairs.ends[picked], scores, negative_variances=state.negative_variances)
 
 
 def _settling(
@@ -542,16 +534,13 @@ def _settling(
     asked_of: dict[str, list[Any]] = {}
     for i in range(batch):
         free = np.setdiff1d(np.arange(len(pairs)), picked[:i], assume_unique=True)
-        apart = state.difference(pairs.first[free], pairs.second[free])
-        reduction = expected_reduction(*apart, **noises)
+        reduction = expected_reduction(*state.difference(*pairs.ends[free].T), **noises)
         if len(free) > CLOSELY:  # Owen's function of each pair that straddles is what takes long
-            rough = state.first_order_gains(pairs.first[free], pairs.second[free], reduction)
+            rough = state.first_order_gains(*pairs.ends[free].T, reduction)
             most = np.argpartition(-rough, CLOSELY)[:CLOSELY]
             free, reduction = free[most], reduction[most]
-        gains = state.gains(pairs.first[free], pairs.second[free], reduction)
-        picked[i] = free[np.argmax(gains)]
-        one = picked[i : i + 1]
-        first, second = pairs.first[one], pairs.second[one]
+        picked[i] = free[np.argmax(state.gains(*pairs.ends[free].T, reduction))]
+        first, second = pairs.ends[picked[i : i + 1]].T
         mean, variance = state.difference(first, second)
         reduction, price = expected_reduction(mean, variance, **noises), 1.0
         if judges is not None:
@@ -565,8 +554,7 @@ def _settling(
             state.ask(int(first[0]), int(second[0]), float(reduction[0]))
         done(i + 1, batch)
     return _Picks(
-        pairs.first[picked],
-        pairs.second[picked],
+        pairs.ends[picked],
         scores,
         negative_variances=state.negative_variances,
         asked_of=asked_of,
@@ -583,7 +571,7 @@ def _score(model: Predicts, state: AskedPairs, score: str) -> Callable[[], Float
     pairs = state.pairs
     utility = model.predict_f(pairs.items.inputs)[0].numpy()[:, 0]
     utility -= utility.mean()
-    first, second = utility[pairs.first], utility[pairs.second]
+    first, second = utility[pairs.ends.T]
     return lambda: expected_best(first, second, state.variance)
 
 
@@ -600,7 +588,7 @@ def _drawn(
     scale = float(np.mean(model.posterior().kernel(inputs, full_cov=False)))
     root, jitter = factorised(covariance, scale)
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
-    turned = np.empty(batch, dtype=bool)
+    ends = np.empty((batch, 2), np.int64)
     for i in range(batch):
         one, other = mean + rng.standard_normal((2, len(mean))) @ root.T
         one, other = one - one.mean(), other - other.mean()
@@ -609,9 +597,7 @@ def _drawn(
         values = np.maximum(ahead, behind)
         values[picked[:i]] = -np.inf
         picked[i] = np.argmax(values)
-        scores[i], turned[i] = values[picked[i]], behind[picked[i]] > ahead[picked[i]]
+        scores[i], best = values[picked[i]], pairs.ends[picked[i]]
+        ends[i] = best[::-1] if behind[picked[i]] > ahead[picked[i]] else best
         done(i + 1, batch)
-    first, second = pairs.first[picked], pairs.second[picked]
-    return _Picks(
-        np.where(turned, second, first), np.where(turned, first, second), scores, jitter=jitter
-    )
+    return _Picks(ends, scores, jitter=jitter)
