@@ -62,9 +62,11 @@ class AskedSets:
 
     def of_sets(self, sets: IntArray) -> FloatArray:
         """Information in the choice from sets (N, k) of items, in nats, (N,)."""
-        step = max(1, _AT_ONCE // (self._points * sets.shape[1] * _NODES))
-        parts = [self._information(sets[i : i + step]) for i in range(0, len(sets), step)]
-        return np.concatenate([np.zeros(0), *parts])
+        step, found = max(1, _AT_ONCE // (self._points * sets.shape[1] * _NODES)), []
+        for i in range(0, len(sets), step):
+            p = self._at_noises(choices_of_known, self._drawn(sets[i : i + step]))
+            found.append(entr(p.mean(1)).sum(1) - entr(p).sum(2).mean(1))
+        return np.concatenate([np.zeros(0), *found])
 
     def ask(self, items: IntArray) -> None:
         """Go on as if somebody had chosen from these."""
@@ -106,10 +108,6 @@ class AskedSets:
             f"All sets of {size:,} candidates were asked already, or are in the batch; give more "
             "candidates, a smaller batch or another set_size (--set-size)."
         )
-
-    def _information(self, sets: IntArray) -> FloatArray:
-        p = self._at_noises(choices_of_known, self._drawn(sets))
-        return entr(p.mean(1)).sum(1) - entr(p).sum(2).mean(1)
 
     def _at_noises(
         self, function: Callable[[FloatArray, float], FloatArray], drawn: FloatArray

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import gpflow
@@ -108,10 +107,10 @@ class AveragedKernel(gpflow.kernels.Kernel):
 
 def averaged(posterior: Posterior, rows: WeightedRows) -> Posterior:
     """The posterior of averages over rows, whose inputs are numbers of items (N, 1)."""
-    return posterior.mapped(partial(_averaged, rows=rows))
 
+    def of(part: Posterior) -> Posterior:
+        mean, kernel = part.mean_function, AveragedKernel(part.kernel, rows)
+        mean = None if mean is None else rows.averages_of(mean)
+        return Posterior(kernel, mean, rows.averages_of(part.features), part.terms)
 
-def _averaged(posterior: Posterior, rows: WeightedRows) -> Posterior:
-    mean, kernel = posterior.mean_function, AveragedKernel(posterior.kernel, rows)
-    mean = None if mean is None else rows.averages_of(mean)
-    return Posterior(kernel, mean, rows.averages_of(posterior.features), posterior.terms)
+    return posterior.mapped(of)

@@ -15,8 +15,6 @@ from sparse_prefgp.analysis.ranking import distinct_rows, likely_rows
 from sparse_prefgp.analysis.roles import Columns, read_by
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.answers import Answers
-from sparse_prefgp.data.contexts import Contexts
-from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.posterior import each_marginal
 from sparse_prefgp.models.protocols import Predicts, holding_duels
@@ -166,7 +164,14 @@ def pairs_in_contexts(
     :raises ValueError: what `pool` and `contexts_at` raise; no pair of contexts that is left.
     """
     bases, contexts = candidates_of(model, items), contexts_at(model, at)
-    together = _seen_together(holding_duels(model).duels, contexts)
+    duels = holding_duels(model).duels
+    assert duels.item_rows is not None
+    number = {tuple(value): i for i, value in enumerate(contexts.values.tolist())}
+    of_row = np.array([number.get(tuple(row), -1) for row in duels.item_rows.values.tolist()])
+    sides = of_row[duels.events.pair_doors().features]
+    sides = sides[(sides >= 0).all(1)]
+    # Of contexts, by number, that both sides of a duel had, in either order.
+    together = np.unique(np.concatenate([sides, sides[:, ::-1]]), axis=0)
     if len(together) == 0:
         raise ValueError("No duel of the model had both its sides in these contexts; give others.")
     base, _ = bases_now(model, bases, 0 if items is None else len(bases.ids))
@@ -183,16 +188,6 @@ def pairs_in_contexts(
     pair, where = np.divmod(drawn, len(together))
     ends = pairs[pair] * c + together[where]
     return CandidatePairs.among(rows, ends, possible, chosen, equal_items=len(alike) - u)
-
-
-def _seen_together(duels: Duels, contexts: Contexts) -> IntArray:
-    """(p, 2) pairs of the contexts, by number, that both sides of a duel had, in either order."""
-    assert duels.item_rows is not None
-    number = {tuple(value): i for i, value in enumerate(contexts.values.tolist())}
-    of_row = np.array([number.get(tuple(row), -1) for row in duels.item_rows.values.tolist()])
-    sides = of_row[duels.events.pair_doors().features]
-    sides = sides[(sides >= 0).all(1)]
-    return np.unique(np.concatenate([sides, sides[:, ::-1]]), axis=0)
 
 
 def pairs_of_the_likely_best(

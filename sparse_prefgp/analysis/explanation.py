@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,12 @@ import tensorflow as tf
 
 from sparse_prefgp.analysis.boards import at_a_date
 from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
-from sparse_prefgp.analysis.items import feature_columns, feature_parts, known_items
+from sparse_prefgp.analysis.items import (
+    feature_columns,
+    feature_parts,
+    known_items,
+    raw_value,
+)
 from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.covariances.item_effect import context_columns, item_effects
 from sparse_prefgp.covariances.kernels import as_float
@@ -36,7 +41,6 @@ PATH = "integrated path"
 ITEM_EFFECT, PAIR_EFFECT = "item effect", "pair effect"
 ITEM_AND_PAIR = "item and pair effects"
 IN_TIME = "utility in time"
-UNKNOWN_LEVEL = "(none of the known levels)"
 STEPS, MOST_STEPS = 32, 4096
 # Of the larger of the utility difference and its standard deviation.
 RELATIVE_TOLERANCE = 1e-6
@@ -45,7 +49,6 @@ FEATURES_SHOWN = 20
 SHOWN_AS_0 = 5e-4
 # Of the words behind texts, so many are shown for each direction, and kept.
 WORDS_SHOWN, WORDS_KEPT = 8, 100
-RAW_DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -169,10 +172,10 @@ class Explanation(Result):
         for name, items in self.scored.items():
             for item, counted in items.items():
                 for sign, what in ((1.0, "for"), (-1.0, "against")):
-                    largest = [one for one in counted if sign * one[1] > 0.0][:WORDS_SHOWN]
-                    if largest:
-                        told = ", ".join(f"{word} {much:+.2f}" for word, much in largest)
-                        lines.append(f"{name} of {item}, what counts {what} it: {told}")
+                    told = [f"{word} {much:+.2f}" for word, much in counted if sign * much > 0.0]
+                    if told:
+                        shown = ", ".join(told[:WORDS_SHOWN])
+                        lines.append(f"{name} of {item}, what counts {what} it: {shown}")
         return [self.headline, table, *lines, *self._how()]
 
 
@@ -246,7 +249,7 @@ def explain(
         means, points, converged = _path(model, sides, points_at, target, steps, tolerance)
         variances = np.full(len(means), np.nan)
     rows = [
-        (part.name, *(_value(model.duels, part.name, side[part.columns]) for side in sides))
+        (part.name, *(raw_value(model.duels, part.name, side[part.columns]) for side in sides))
         for part in parts
     ]
     if model.inputs.layout.numbered:
@@ -363,28 +366,6 @@ def _in_context(
     table, names = load_pairs(require_pandas().DataFrame([row]))
     found, placed = met(model, items, table, names, "pair")
     return placed.frame["first"].iloc[0], placed.frame["second"].iloc[0], found
-
-
-def _value(duels: KnownDuels, name: str, entries: FloatArray) -> Hashable:
-    """A feature of one item as it was in the raw table, where the transform allows; of what was
-    reduced nothing, as the model does not keep it."""
-    transform = duels.transform
-    if transform is None:
-        return float(entries[0]) + 0.0
-    units = transform.units(name)
-    if units is not None:
-        mean, scale = units
-        # Standardising keeps about so many digits; the others would be noise.
-        decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
-        return round(float(entries[0]) * scale + mean, decimals) + 0.0  # never -0.0
-    if name not in transform.categorical:
-        return ""
-    levels = transform.levels(name)
-    if not entries.any():
-        return UNKNOWN_LEVEL
-    if entries.sum() == 1.0 and entries.max() == 1.0:
-        return levels[int(entries.argmax())]
-    return ", ".join(f"{x:g} {level}" for x, level in zip(entries, levels, strict=True) if x)
 
 
 # ---- contributions -----------------------------------------------------------------------------

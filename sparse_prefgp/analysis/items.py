@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,8 @@ from sparse_prefgp.support.words import agreeing, counted
 Texts = npt.NDArray[np.object_]
 # Standardised values of one raw value, read or computed twice, differ by less.
 ROUNDING = 1e-9
+UNKNOWN_LEVEL = "(none of the known levels)"
+RAW_DIGITS = 12
 # Scores of a reduction, which are rounded to single precision.
 SINGLE = 1e-6
 
@@ -527,15 +530,29 @@ def _effects(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> Int
     return found
 
 
-def _compared_as_they_are(duels: KnownDuels, features: FloatArray, numbers: IntArray) -> BoolArray:
-    """Which rows are training items with the features that they had then, (n,)."""
-    if features is duels.items:
-        return duels.comparisons > 0
-    known = np.flatnonzero(numbers >= 0)
-    found = np.zeros(len(features), dtype=bool)
-    there = duels.comparisons[numbers[known]] > 0
-    found[known] = there & (features[known] == duels.items[numbers[known]]).all(axis=1)
-    return found
+def raw_value(duels: KnownDuels, name: str, entries: FloatArray) -> float | str:
+    """A feature of one item as it was in the raw table, where the transform allows; of what was
+    reduced nothing, as the model does not keep it.
+
+    :param entries: those of the columns that it has.
+    """
+    transform = duels.transform
+    if transform is None:
+        return float(entries[0]) + 0.0
+    units = transform.units(name)
+    if units is not None:
+        mean, scale = units
+        # Standardising keeps about so many digits; the others would be noise.
+        decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
+        return round(float(entries[0]) * scale + mean, decimals) + 0.0  # never -0.0
+    if name not in transform.categorical:
+        return ""
+    levels = transform.levels(name)
+    if not entries.any():
+        return UNKNOWN_LEVEL
+    if entries.sum() == 1.0 and entries.max() == 1.0:
+        return levels[int(entries.argmax())]
+    return ", ".join(f"{x:g} {level}" for x, level in zip(entries, levels, strict=True) if x)
 
 
 def _outside(
@@ -549,7 +566,12 @@ def _outside(
         # Nearly every new item is the utmost in some of many directions.
         columns = columns[: -reduced.size]
         away = np.zeros(len(features), dtype=bool)
-        new = np.flatnonzero(~_compared_as_they_are(duels, features, numbers))
+        new = duels.comparisons == 0
+        if features is not duels.items:  # else they are training items as they were then
+            known = np.flatnonzero(numbers >= 0)
+            ours, place = features[known], numbers[known]
+            new = np.ones(len(features), dtype=bool)
+            new[known] = (duels.comparisons[place] == 0) | (ours != duels.items[place]).any(axis=1)
         away[new] = far_from(rows[:, -reduced.size :], features[new, -reduced.size :])
         found[reduced.label] = away
     for j, name in enumerate(columns):

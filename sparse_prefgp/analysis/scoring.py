@@ -27,7 +27,6 @@ from sparse_prefgp.data.forecast import (
     GRADES,
     OUTCOMES,
     RANKINGS,
-    Forecast,
     joined,
 )
 from sparse_prefgp.data.splits import Grouping
@@ -83,13 +82,14 @@ def asked_of_stream(answers: StreamedDuels, model: Predicts) -> Iterator[Asked]:
     for chunk in answers.chunks(ROWS_AT_ONCE):
         events, features = chunk.events, chunk.features if table is None else table.features
         assert features is not None
-        if events.judge is not None and judges is not None:
-            events = events.saying(judge=events.judge._replace(names=judges))
-        labels = {
-            column: events.labels[column]._replace(names=names) for column, names in own.items()
+        said: dict[str, Any] = {
+            "labels": {
+                column: events.labels[column]._replace(names=names) for column, names in own.items()
+            }
         }
-        asked = events.saying(labels=labels)
-        yield Asked(asked, features, first, sets=answers.scan.sets.any)
+        if events.judge is not None and judges is not None:
+            said["judge"] = events.judge._replace(names=judges)
+        yield Asked(events.saying(**said), features, first, sets=answers.scan.sets.any)
         first += len(events)
 
 
@@ -131,11 +131,11 @@ class Scored:
         if not len(chosen):
             return {}
         logs = {name: values[chosen] for name, values in self.log_probabilities.items()}
-        over: dict[str, Any] = {}
+        over: dict[str, Any] = {"of": self.of}
         here = grouping and grouping.take(self.event[chosen])
         if here is not None and here.several:
-            over = {"groups": here.codes, "se_over": here.what}
-        return score_each(logs, self.happened[chosen], self.counts[chosen], of=self.of, **over)
+            over |= {"groups": here.codes, "se_over": here.what}
+        return score_each(logs, self.happened[chosen], self.counts[chosen], **over)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,20 +164,18 @@ class HeldOut:
         """
         if DUELS in self.forecasts:
             return self.table(DUELS, events)
-        tables = {of: self.table(of, events) for of in (CHOICES, RANKINGS)}
-        return {of: table for of, table in tables.items() if table}
+        return {of: table for of in (CHOICES, RANKINGS) if (table := self.table(of, events))}
 
     def table(self, of: str, events: BoolArray | None = None) -> Scores:
         """Scores of all predictors on what is scored; empty without any."""
-        forecasts = self.forecasts.get(of)
-        if forecasts is None:
+        if of not in self.forecasts:
             return {}
-        return forecasts.scores(None if events is None else events[forecasts.event], self.grouping)
+        rows = None if events is None else events[self.forecasts[of].event]
+        return self.forecasts[of].scores(rows, self.grouping)
 
     def part_scores(self) -> dict[str, dict[str, Any]]:
         """Scores of each part that has any."""
-        found = {name: self.scores(events) for name, events in self.parts.items()}
-        return {name: scores for name, scores in found.items() if scores}
+        return {name: own for name, rows in self.parts.items() if (own := self.scores(rows))}
 
     def unseen_scores(self) -> dict[str, Scores]:
         """Scores over pairs that training did not have, when it had some of the pairs.
@@ -187,9 +185,8 @@ class HeldOut:
         """
         if all(mask.all() for mask in self.unseen.values()):
             return {}
-        duels = self.forecasts[DUELS]
-        found = {name: duels.scores(mask, self.grouping) for name, mask in self.unseen.items()}
-        return {name: scores for name, scores in found.items() if scores}
+        score, over = self.forecasts[DUELS].scores, self.grouping
+        return {name: own for name, rows in self.unseen.items() if (own := score(rows, over))}
 
     def abstention(self) -> dict[str, float]:
         """The share of duels that the model calls right by the share that it answers, the surest
@@ -202,12 +199,10 @@ class HeldOut:
 
     def with_predictor(self, name: str, of: str, values: FloatArray, after: str = "") -> HeldOut:
         """With what another predictor said of the same events, at the end or after another."""
-        logs: dict[str, FloatArray] = {}
-        for other, theirs in self.forecasts[of].log_probabilities.items():
-            logs[other] = theirs
-            if other == after:
-                logs[name] = values
-        logs.setdefault(name, values)
+        logs = self.forecasts[of].log_probabilities
+        names = list(logs)
+        names.insert(names.index(after) + 1 if after in names else len(names), name)
+        logs = {other: values if other == name else logs[other] for other in names}
         more = replace(self.forecasts[of], log_probabilities=logs)
         return replace(self, forecasts={**self.forecasts, of: more})
 
@@ -260,7 +255,10 @@ def score_events(
                 seen.setdefault(of, []).append((place, asked.counts[here], first + rows[here]))
                 for name, forecast in said.items():
                     if name == MODEL or of == kind:
-                        logs.setdefault((of, name), []).append(_said(forecast, of)[here])
+                        # Of duels and rankings what happened, else all outcomes.
+                        values = forecast.results if of == OUTCOMES else forecast.log_p
+                        values = forecast.log_first if of in (DUELS, RANKINGS) else values
+                        logs.setdefault((of, name), []).append(values[here])
     forecasts = {}
     for of, told in seen.items():
         columns = list(map(np.concatenate, zip(*told, strict=True)))
@@ -305,13 +303,6 @@ def _happened(
     return found
 
 
-def _said(forecast: Forecast, of: str) -> FloatArray:
-    """What is scored of a forecast: of duels and rankings what happened, else all outcomes."""
-    if of in (DUELS, RANKINGS):
-        return forecast.log_first
-    return forecast.results if of == OUTCOMES else forecast.log_p
-
-
 def asks_for_outcomes(model: Any, ties: int) -> bool:
     """Whether win, tie and loss can be scored.
 
@@ -336,14 +327,12 @@ def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, Bo
     """
     n = training.num_items
     doors = training.events.pair_doors()
-    winners, losers = training.item[doors.features.T]
-    pairs = winners * n + losers
-    turned_too = (losers * n + winners)[~doors.decided]  # a tie is seen in either order
-    pairs = np.concatenate([pairs, turned_too])
+    sides = training.item[doors.features]
+    sides = np.concatenate([sides, sides[~doors.decided, ::-1]])  # a tie is seen in either order
 
     def seen(first: IntArray, second: IntArray) -> BoolArray:
         known = (first >= 0) & (second >= 0)
-        return known & np.isin(first * n + second, pairs)
+        return known & np.isin(first * n + second, sides @ [n, 1])
 
     this, turned = seen(won, lost), seen(lost, won)
     return {"ordered": ~this, "either_order": ~(this | turned)}

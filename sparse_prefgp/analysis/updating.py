@@ -19,6 +19,7 @@ from sparse_prefgp.analysis.items import (
     feature_columns,
     is_array,
     numbers_by_name,
+    raw_value,
     resolve_items,
 )
 from sparse_prefgp.analysis.roles import Columns
@@ -426,30 +427,22 @@ def _refuse_changed(old: Duels, found: ItemSet) -> None:
     if len(bad) == 0:
         return
     i, j = (int(k) for k in bad[0])
-    row = int(known[i])
-    name = feature_columns(old)[j]
-    was, now = (_raw_value(old, values[i], j) for values in (ours, theirs))
+    row, names = int(known[i]), np.array(feature_columns(old), dtype=object)
+    name = names[j]
+
+    def told(features: FloatArray) -> str:
+        value = raw_value(old, name, features[names == name])
+        if value == "" and old.transform is not None:
+            return f"{features[j]:.4g} along {old.transform.feature_names[j]}"
+        return repr(value) if isinstance(value, str) else f"{value:.10g}"
+
+    was, now = told(ours[i]), told(theirs[i])
     levels = found.levels_never_seen.get(name)
     now = repr(levels[row]) if levels is not None and levels[row] else now
     raise ValueError(
         f"The item {str(found.ids[row])!r} of {found.name} has {name!r} {now}, but the model knows "
         f"it with {was}; give the changed item a new id, or leave it out of the table."
     )
-
-
-def _raw_value(duels: Duels, features: FloatArray, column: int) -> str:
-    """How a message shows the value behind a column, in the units of the raw table."""
-    transform = duels.transform
-    if transform is None:
-        return f"{features[column]:.10g}"
-    made_of = transform.columns_made_of
-    units = transform.units(made_of[column])
-    if units is not None:
-        return f"{units[0] + units[1] * features[column]:.10g}"
-    if made_of[column] not in transform.categorical:
-        return f"{features[column]:.4g} along {transform.feature_names[column]}"
-    on = np.flatnonzero(features[np.equal(made_of, made_of[column])])
-    return repr(transform.levels(made_of[column])[int(on[0])]) if len(on) else "an unknown level"
 
 
 def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:

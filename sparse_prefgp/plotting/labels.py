@@ -43,7 +43,11 @@ def label_points(
     root: Any = ax.figure.canvas.figure
     root.draw_without_rendering()  # only the layout says where points are
     pixels = root.dpi / 72.0
-    free = points if lines is None else np.concatenate([points, _along(lines)])
+    free = points
+    if lines is not None:  # places near to each other
+        share = np.linspace(0.0, 1.0, _PLACES)[:, None, None]
+        along = lines[:, 0] + share * (lines[:, 1] - lines[:, 0])
+        free = np.concatenate([points, along.reshape(-1, 2)])
     free = ax.transData.transform(free)
     frame = np.asarray(ax.get_window_extent().get_points())
     taken: list[FloatArray] = []
@@ -83,9 +87,3 @@ def _offsets(towards: FloatArray, half: FloatArray, pixels: float) -> Iterator[F
         for turn in np.deg2rad(_TURNS):
             unit = np.array([np.cos(angle + turn), np.sin(angle + turn)])
             yield unit * (gap * pixels + float(np.abs(unit) @ half))
-
-
-def _along(lines: FloatArray) -> FloatArray:
-    """Places on lines (k, 2, 2), near to each other, (., 2)."""
-    share = np.linspace(0.0, 1.0, _PLACES)[:, None, None]
-    return (lines[:, 0] + share * (lines[:, 1] - lines[:, 0])).reshape(-1, 2)

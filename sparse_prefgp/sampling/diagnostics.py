@@ -103,7 +103,11 @@ def _ess(draws: FloatArray) -> FloatArray:
     count = chains * length
     within, total = _variances(draws)
     still = total <= 0.0
-    autocovariance = np.mean(_autocovariance(draws), axis=0)
+    # Autocovariances of each chain at every lag by Fourier transforms, averaged over chains.
+    centred = draws - np.mean(draws, axis=1, keepdims=True)
+    spectrum = np.fft.rfft(centred, n=2 * length, axis=1)
+    power = np.fft.irfft(np.abs(spectrum) ** 2, n=2 * length, axis=1)
+    autocovariance = np.mean(power[:, :length] / length, axis=0)
     # With ddof 1 in the variance within, as in Stan.
     scaled = autocovariance * length / (length - 1)
     rho = 1.0 - (within - scaled) / np.where(still, 1.0, total)
@@ -113,15 +117,6 @@ def _ess(draws: FloatArray) -> FloatArray:
     monotone = np.minimum.accumulate(np.where(positive, pairs, 0.0), axis=0)
     time = np.maximum(-1.0 + 2.0 * np.sum(monotone, axis=0), 1.0 / np.log10(count))
     return np.where(still, float(count), count / time)
-
-
-def _autocovariance(draws: FloatArray) -> FloatArray:
-    """Autocovariance of each chain at every lag, (chains, draws, q), by Fourier transforms."""
-    length = draws.shape[1]
-    centred = draws - np.mean(draws, axis=1, keepdims=True)
-    spectrum = np.fft.rfft(centred, n=2 * length, axis=1)
-    power = np.fft.irfft(np.abs(spectrum) ** 2, n=2 * length, axis=1)
-    return power[:, :length] / length
 
 
 def _in_chunks(function: Callable[[FloatArray], FloatArray], draws: FloatArray) -> FloatArray:

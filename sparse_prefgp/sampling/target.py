@@ -14,8 +14,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from sparse_prefgp.approximations import DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.covariances.pair_effect import PairEffect, Pairs, pair_effect
-from sparse_prefgp.data.graph import DuelGraph, Noises
+from sparse_prefgp.covariances.pair_effect import Pairs, pair_effect
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.factors.sites import Factors, Sites
@@ -84,7 +84,8 @@ class Slots(NamedTuple):
             mean = problem.mean_function(as_float(graph.rows))[:, 0].numpy().astype(float)
         parts: list[tuple[npt.NDArray[Any], ...]] = []
         looks, start = [], 0
-        for sites in _sites_of_looks(graph.noises):
+        in_looks = np.argsort(graph.noises.look, kind="stable")
+        for sites in np.split(in_looks, np.cumsum(np.bincount(graph.noises.look))[:-1]):
             one = 0.5 * noise[sites[0]]
             if np.all(graph.noises.own[sites] > 0.0):
                 parts.append((losers[sites], winners[sites], noise[sites], offset[sites], sites))
@@ -143,11 +144,6 @@ class Look(NamedTuple):
     @property
     def slots(self) -> slice:
         return slice(self.start, self.start + len(self.noise))
-
-
-def _sites_of_looks(noises: Noises) -> list[IntArray]:
-    order = np.argsort(noises.look, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(noises.look))[:-1])
 
 
 def exact_target(problem: DuelProblem) -> ExactTarget:
@@ -225,10 +221,14 @@ class WhitenedPrior:
         if graph.noises is None:
             self.loadings, self._projection = duel_features(matrix, graph.winners, graph.losers)
             effect = pair_effect(problem.kernel)
-            if effect is not None:
-                self.loadings, self._projection = _with_pairs(
-                    self.loadings, self._projection, Pairs.of_graph(graph), effect
-                )
+            if effect is not None:  # a column each, of which utilities know nothing
+                pairs = Pairs.of_graph(graph)
+                columns = np.zeros((len(self.loadings), int(pairs.number.max()) + 1))
+                sd = float(np.sqrt(effect.variance.numpy()))
+                columns[np.arange(len(columns)), pairs.number] = sd * pairs.sign
+                nothing = np.zeros((len(self._projection), columns.shape[1]))
+                self.loadings = np.hstack([self.loadings, columns])
+                self._projection = np.hstack([self._projection, nothing])
         else:
             rows, self._projection = utility_features(matrix)
             self.loadings = slots.loadings(rows)
@@ -309,18 +309,6 @@ def _told_of(
         *([] if noises is None else [noises.draws, noises.look]),
         *([] if effect is None else [effect.variance]),
     ]
-
-
-def _with_pairs(
-    loadings: FloatArray, projection: FloatArray, pairs: Pairs, effect: PairEffect
-) -> tuple[FloatArray, FloatArray]:
-    """The same with effects of pairs, a column each, of which utilities know nothing."""
-    number = int(pairs.number.max()) + 1
-    columns = np.zeros((len(loadings), number))
-    sd = float(np.sqrt(effect.variance.numpy()))
-    columns[np.arange(len(loadings)), pairs.number] = sd * pairs.sign
-    nothing = np.zeros((len(projection), number))
-    return np.hstack([loadings, columns]), np.hstack([projection, nothing])
 
 
 def utility_features(kernel: FloatArray) -> tuple[FloatArray, FloatArray]:
