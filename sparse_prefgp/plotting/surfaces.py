@@ -207,7 +207,7 @@ def _beats(model: PreferenceGP, points: FloatArray, row: int) -> FloatArray:
         # The last column is the item's row, negative for an item that is new.
         points = np.column_stack([points, np.full(len(points), -1.0)])
         chosen = np.append(chosen, float(row))
-    return model.predict_duel(points, np.tile(chosen, (len(points), 1)))
+    return model.predict_duel(points, np.tile(chosen, (len(points), 1))).numpy()
 
 
 def _side(model: PreferenceGP, feature: int, count: int) -> FloatArray:
