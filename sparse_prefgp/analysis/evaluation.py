@@ -269,7 +269,12 @@ def _of_duels(
     unseen: dict[str, BoolArray] = {}
     if model.duels.held:
         doors, training = events.pair_doors(), holding_duels(model).duels
-        item = _items_of(read.items, training)
+        # The number that training duels have for the item of each row, -1 for others.
+        item, rows = training.item[read.items.numbers], read.items.rows
+        item = np.where(read.items.numbers >= 0, item, -1)
+        if rows is not None and training.item_rows is not None:
+            numbers = numbers_by_name(training)
+            item = np.array([numbers.get(id_text(name), -1) for name in rows.names], np.int64)
         unseen = unseen_pairs(training, *item[doors.features[doors.decided].T])
         _look_for_known(training, events, item[events.pairs], rely)
     return events, {"grouping": grouping_of_people(events), "unseen": unseen}
@@ -303,14 +308,6 @@ def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: boo
             "are duels that it has not seen (those that a fit holds out, or later ones).",
             stacklevel=4,
         )
-
-
-def _items_of(found: ItemSet, training: Duels) -> IntArray:
-    """The number that training duels have for the item of each row, (n,), -1 for others."""
-    if found.rows is None or training.item_rows is None:
-        return np.where(found.numbers >= 0, training.item[found.numbers], -1)
-    known = numbers_by_name(training)
-    return np.array([known.get(id_text(name), -1) for name in found.rows.names], dtype=np.int64)
 
 
 def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:

@@ -224,7 +224,13 @@ def explain(
     steps = whole_number("steps", steps, 1)
     model = seen_by(model, person)
     model, at = at_a_date(model, () if at is None else at)
-    at = _one_place(at)
+    if isinstance(at, list | tuple):
+        if len(at) > 1:
+            raise ValueError(
+                f"Several contexts were asked for, {at[0]} and {at[1]}; give those of both sides "
+                "in one, as surface=clay,first_home=1 (--at)."
+            )
+        at = at[0] if at else None
     if np.ndim(first) == 0 and np.ndim(second) == 0:
         first, second, items = _in_context(model, first, second, items, at)
     elif at is not None:
@@ -296,32 +302,16 @@ def explain(
     )
 
 
-def _one_place(at: Any) -> str | Mapping[str, Any] | None:
-    """The context of both sides, of which there is one.
-
-    :raises ValueError: several.
-    """
-    if not isinstance(at, list | tuple):
-        return at
-    if len(at) > 1:
-        raise ValueError(
-            f"Several contexts were asked for, {at[0]} and {at[1]}; give those of both sides in "
-            "one, as surface=clay,first_home=1 (--at)."
-        )
-    return at[0] if at else None
-
-
 # ---- the pair ----------------------------------------------------------------------------------
 
 
 def _pair(
     model: Predicts, first: Any, second: Any, items: Any
-) -> tuple[tuple[str, str], FloatArray, list[dict[str, str]]]:
+) -> tuple[tuple[str, ...], FloatArray, tuple[dict[str, str], ...]]:
     """What the items are called, their inputs (2, D) or (2, D + 1), and what is known of their
     texts, by column."""
     d = model.duels.num_features
-    known = None
-    names, rows, texts = [], [], []
+    known, found = None, []
     for label, value in (("first", first), ("second", second)):
         if np.ndim(value) == 0:
             known = known_items(model, items) if known is None else known
@@ -332,9 +322,8 @@ def _pair(
                     f"{known.by_id.meant(id_text(value))}correct the id, or give a table with that "
                     "item (--items, items=)."
                 )
-            names.append(str(value))
-            rows.append(known.inputs[row])
-            texts.append({name: each[row] for name, each in known.texts.items()})
+            texts = {name: each[row] for name, each in known.texts.items()}
+            found.append((str(value), known.inputs[row], texts))
             continue
         array = check_features(np.asarray(value)[None], label, model.duels.feature_names)[0]
         if len(array) != d and not (model.inputs.layout.numbered and len(array) == d + 1):
@@ -344,14 +333,13 @@ def _pair(
             )
         if model.inputs.layout.numbered and len(array) == d:
             array = np.append(array, -1.0)
-        names.append(f"the {label} item")
-        rows.append(array)
-        texts.append({})
+        found.append((f"the {label} item", array, {}))
     if np.ndim(first) == 0 and np.ndim(second) == 0 and id_text(first) == id_text(second):
         raise ValueError(
             f"The first and the second item are both {shortened(first)}; give two different items."
         )
-    return (names[0], names[1]), np.stack(rows), texts
+    names, rows, of_texts = zip(*found, strict=True)
+    return names, np.stack(rows), of_texts
 
 
 def _in_context(

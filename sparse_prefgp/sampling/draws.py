@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,14 +57,6 @@ class Summary:
     probability_error: FloatArray
     rhat: FloatArray
     ess: FloatArray
-
-
-class _Conditional(NamedTuple):
-    """f(a) - f(b) given v: normal with mean `mean + gain @ v` and this variance; (N,), (N, t)."""
-
-    mean: FloatArray
-    gain: FloatArray
-    variance: FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,9 +152,8 @@ class PosteriorDraws:
 
         :param people: whose utility it is, as of `PreferenceGP.predict_difference`.
         """
-        given = self._conditional(*self._pairs(Xa, Xb, people))
-        mean = self._means(given)
-        return mean + np.sqrt(given.variance) * rng.normal(size=mean.shape)
+        mean, variance = self._given(*self._pairs(Xa, Xb, people))
+        return mean + np.sqrt(variance) * rng.normal(size=mean.shape)
 
     def quantiles(
         self, Xa: Any, Xb: Any, levels: npt.ArrayLike, rng: np.random.Generator, people: Any = None
@@ -205,35 +196,23 @@ class PosteriorDraws:
         """v without the prior mean."""
         return self.v - self._prior.offset[self.site]
 
-    def _conditional(self, first: tf.Tensor, second: tf.Tensor) -> _Conditional:
+    def _given(self, first: tf.Tensor, second: tf.Tensor) -> tuple[FloatArray, FloatArray]:
+        """E[f(a) - f(b) | v] of every draw, (chains, draws, N), and the variance given v, (N,)."""
         prior = self._prior
         features = prior.features(first) - prior.features(second)
         known = np.sum(features * features, 1) - np.sum(features * prior.spread(features.T).T, 1)
         variance = pair_difference_variance(prior.kernel, first, second).numpy() - known
         same = np.all(first.numpy() == second.numpy(), 1)
-        return _Conditional(
-            prior.mean(first) - prior.mean(second),
-            prior.gain(features)[:, self.site],
-            np.where(same, 0.0, np.maximum(variance, 0.0)),  # negative only by rounding
-        )
-
-    def _means(self, given: _Conditional) -> FloatArray:
-        """E[f(a) - f(b) | v] of every draw, (chains, draws, N)."""
-        return given.mean + self._centred() @ given.gain.T
+        gain = prior.gain(features)[:, self.site]
+        mean = prior.mean(first) - prior.mean(second) + self._centred() @ gain.T
+        return mean, np.where(same, 0.0, np.maximum(variance, 0.0))  # negative only by rounding
 
     def _summary(self, first: tf.Tensor, second: tf.Tensor) -> Summary:
-        parts = []
-        for i in range(0, len(first), _CHUNK):
-            given = self._conditional(first[i : i + _CHUNK], second[i : i + _CHUNK])
-            parts.append(
-                summarise(
-                    self._means(given),
-                    given.variance,
-                    self._prior.duel_noise,
-                    self._prior.margin,
-                    self._new_ratios,
-                )
-            )
+        noises = self._prior.duel_noise, self._prior.margin, self._new_ratios
+        parts = [
+            summarise(*self._given(first[i : i + _CHUNK], second[i : i + _CHUNK]), *noises)
+            for i in range(0, len(first), _CHUNK)
+        ]
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return Summary(*(np.concatenate(column) for column in columns))
 
