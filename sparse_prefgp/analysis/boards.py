@@ -10,7 +10,6 @@ import numpy as np
 
 from sparse_prefgp.analysis.averaging import WeightedRows, averaged
 from sparse_prefgp.analysis.contexts import (
-    Bases,
     bases_of,
     candidates_of,
     contexts_at,
@@ -98,7 +97,7 @@ def own_active(
 
 
 def bases_now(
-    model: Any, bases: Bases, given: int = 0, within: float = 2.0
+    model: Any, bases: ItemSet, given: int = 0, within: float = 2.0
 ) -> tuple[IntArray, str]:
     """One row of each item of a table, see `rows_now`; of the model's own items those that are
     active at its date, and this in words.

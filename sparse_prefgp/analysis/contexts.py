@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from sparse_prefgp.data.contexts import Contexts, ItemRows, row_id
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.roles import ORDER
 from sparse_prefgp.io.files import Table, id_text, load_items
-from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.io.texts import features_like
 from sparse_prefgp.io.values import OWN_ITEMS, refuse_itself
@@ -32,25 +31,6 @@ from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import listing
-
-
-@dataclass(frozen=True, eq=False)
-class Bases:
-    """Items as their table has them, without contexts, of which rows are made."""
-
-    ids: tuple[Hashable, ...]
-    """(m,)."""
-    names: tuple[Hashable, ...]
-    """(m,) of the item that each is a row of."""
-    features: FloatArray
-    """(m, D) in model units; what stands in columns of the context has no meaning."""
-    levels_never_seen: Mapping[str, Texts]
-    name: str
-
-    @property
-    def lookup(self) -> dict[str, int]:
-        """The row of each id as text."""
-        return {id_text(value): i for i, value in enumerate(self.ids)}
 
 
 def has_contexts(model: Predicts, items: Any = None) -> bool:
@@ -64,33 +44,24 @@ def has_contexts(model: Predicts, items: Any = None) -> bool:
     return not is_array(items) and not set(rows.columns) <= set(load_items(items).frame.columns)
 
 
-def bases_of(model: Predicts, items: Any = None) -> Bases:
-    """The items of a raw table, and after them those of the model that are not among them.
+def bases_of(model: Predicts, items: Any = None) -> ItemSet:
+    """The items of a raw table, and after them those of the model that are not among them; as of
+    `candidates_of`.
 
     :raises ValueError: what `resolve_items` raises of a table.
     """
     own = candidates_of(model)
-    if items is None:
-        return own
-    given = candidates_of(model, items)
-    here = given.lookup
-    more = [i for i, base in enumerate(own.ids) if id_text(base) not in here]
-    return Bases(
-        given.ids + tuple(own.ids[i] for i in more),
-        given.names + tuple(own.names[i] for i in more),
-        np.concatenate([given.features, own.features[more]]),
-        {name: np.append(v, [""] * len(more)) for name, v in given.levels_never_seen.items()},
-        f"{given.name} or {own.name}" if more else given.name,
-    )
+    return own if items is None else candidates_of(model, items).followed_by(own)
 
 
-def candidates_of(model: Predicts, items: Any = None) -> Bases:
-    """The items of a raw table, by default those of the model."""
+def candidates_of(model: Predicts, items: Any = None) -> ItemSet:
+    """The items of a raw table, by default those of the model, as their table has them: without
+    contexts. What stands in columns of these has no meaning, and none is known to the model."""
     duels, rows = model.duels, _rows(model.duels)
     if items is None:
         first = np.sort(np.unique(list(map(id_text, rows.bases)), return_index=True)[1])
         own = rows.select(first)
-        return Bases(own.bases, own.names, duels.items[first], {}, OWN_ITEMS)
+        return _without_contexts(own.names, own.bases, duels.items[first], {}, OWN_ITEMS)
     table, transform = load_items(items), duels.transform
     assert transform is not None  # contexts are columns of tables
     ids, _ = table.ids()
@@ -100,7 +71,20 @@ def candidates_of(model: Predicts, items: Any = None) -> Bases:
     frame = table.frame.assign(**{name: some[name] for name in rows.columns})
     features = features_like(replace(table, frame=frame), transform, duels.roles.get(ORDER))
     unknown = unknown_levels(duels, features, frame)
-    return Bases(ids, named_rows(duels, table, ids), features, unknown, table.name)
+    return _without_contexts(named_rows(duels, table, ids), ids, features, unknown, table.name)
+
+
+def _without_contexts(
+    names: tuple[Hashable, ...],
+    ids: tuple[Hashable, ...],
+    features: FloatArray,
+    levels: Mapping[str, Texts],
+    name: str,
+) -> ItemSet:
+    n = len(ids)
+    rows = ItemRows(names, ids, (), (), np.empty((n, 0), dtype=object))
+    nothing = np.zeros(n, dtype=np.int64)
+    return ItemSet(ids, features, nothing - 1, nothing, {}, levels, name, rows)
 
 
 def _rows(duels: KnownDuels) -> ItemRows:
@@ -109,7 +93,7 @@ def _rows(duels: KnownDuels) -> ItemRows:
 
 
 def in_rows(
-    model: Predicts, bases: Bases, base: IntArray, values: npt.NDArray[np.object_]
+    model: Predicts, bases: ItemSet, base: IntArray, values: npt.NDArray[np.object_]
 ) -> ItemSet:
     """Items in contexts, (k,) rows.
 
@@ -120,13 +104,14 @@ def in_rows(
     duels = model.duels
     rows, transform = _rows(duels), duels.transform
     assert transform is not None
-    features = bases.features[base].copy()
+    some = bases.select(base)
+    features = some.inputs  # a copy, as what is chosen by numbers is
     frame = require_pandas().DataFrame(values, columns=list(rows.columns))
     for name in rows.columns:
         if name not in transform.categorical:
             frame[name] = _numbers(frame[name])
     place = np.array(feature_columns(duels), dtype=object)
-    levels = {name: found[base] for name, found in bases.levels_never_seen.items()}
+    levels = {**some.levels_never_seen}
     for name in rows.columns:
         if name not in place:  # the same in all training duels
             continue
@@ -140,9 +125,8 @@ def in_rows(
         features[:, place == name] = block
         if name in transform.categorical:
             levels[name] = np.where(block.any(1), "", frame[name]).astype(object)
-    names, of_bases = (tuple(each[i] for i in base) for each in (bases.names, bases.ids))
-    made = replace(rows, names=names, bases=of_bases, values=values)
-    both = zip(of_bases, values, strict=True)
+    made = replace(rows, names=tuple(some.names), bases=some.ids, values=values)
+    both = zip(some.ids, values, strict=True)
     ids = tuple(row_id(one, rows.columns, value) for one, value in both)
     return of_rows(model, ids, features, made, levels, bases.name)
 
@@ -176,8 +160,7 @@ def met(
     if not has_contexts(model, items):
         return known_items(model, items), table
     bases = bases_of(model, items)
-    known = Ids(bases.lookup, bases.name)
-    base = [known.rows_in(table, side, what) for side in sides]
+    base = [bases.by_id.rows_in(table, side, what) for side in sides]
     if what == "duel":
         same = base[0] == base[1]
         refuse_itself(same, table.row, lambda i: f"item {str(bases.ids[base[0][i]])!r}")
