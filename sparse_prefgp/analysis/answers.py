@@ -25,7 +25,6 @@ from sparse_prefgp.data.answers import Answers, Covariates
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.roles import ORDER
-from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
@@ -309,45 +308,46 @@ def _read_sets(
     options = {name: value for name, value in options.items() if name not in FORM_OPTIONS}
 
     known = known_items(model, items)
+    ids = [id_text(value) for value in known.ids]
 
     def form(header: Sequence[str]) -> Stated:
-        ids = [id_text(value) for value in known.ids]
         return replace(Stated.again(own.roles, header), ids=ids, **said_of_form)
 
     transform = own.transform or NO_FEATURES
     words = transform.categorical_columns
     long = understood(source, form, kind, asked=bool(options.get("asked")), words=words)
-    source = loaded = long.table
+    loaded = long.table
     if kind == "rankings" and long.unranked:
         options["unranked_last"] = True
     header = list(loaded.frame.columns)
     how = {"among": OF_SETS, "sides": ("", ""), **how}
     roles, called = roles_in(model, header, loaded.name, columns, **how)
-    made = transform.raw_columns
-    wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
-    named = items is not None or ITEM_ID in header or any(name not in header for name in wanted)
+    wanted = {*transform.raw_columns} - {NONE}  # which is made of empty rows
+    item, named = None if rows is None else rows.column, not {*header} >= wanted or not wanted
+    if item not in header or items is not None:
+        named |= items is not None or ITEM_ID in header
     said = tuple(name for name in roles.covariates if name in called)
-    labels = {name: called[column] for name, column in roles.labels.items()}
-    if rows is not None and rows.column is not None and rows.column in header and items is None:
-        named = named and any(name not in header for name in wanted)
-    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "labels": labels}
-    more |= {"groups": roles.codes.get("judge"), "person": roles.codes.get("person")}
-    more |= {"covariates": [called[name] for name in said], **options}
-
-    def read(items: Any, **like: Any) -> DuelTable:
-        table = SETS[kind](items, source, **like, **more)
-        values = table.events.covariates
-        learned = None if values is None else Covariates(values, said)
-        return replace(table, events=table.events.saying(covariates=learned))
-
-    if named or not wanted:
-        ids = require_pandas().DataFrame({ITEM_ID: [id_text(value) for value in known.ids]})
-        answers = read(ids)
-        return ReadAnswers(answers.events, known, answers)
-    item = None if rows is None else rows.column
-    table = read(None, like=own.transform, item=item)
+    more: dict[str, Any] = {
+        "counts": roles.count,
+        "weights": roles.weight,
+        "labels": {name: called[column] for name, column in roles.labels.items()},
+        "groups": roles.codes.get("judge"),
+        "person": roles.codes.get("person"),
+        "covariates": [called[name] for name in said],
+        **options,
+    }
+    if named:
+        table = SETS[kind](require_pandas().DataFrame({ITEM_ID: ids}), loaded, **more)
+    else:
+        table = SETS[kind](None, loaded, like=own.transform, item=item, **more)
+    values = table.events.covariates
+    if values is not None:
+        learned = Covariates(values, said)
+        table = replace(table, events=table.events.saying(covariates=learned))
+    if named:
+        return ReadAnswers(table.events, known, table)
     none = np.zeros(len(table.items), dtype=bool)
-    if NONE in made and NONE in table.items:
+    if NONE in transform.raw_columns and NONE in table.items:
         # Those without attributes, which were filled in.
         none = table.items[NONE].to_numpy() == 1.0
         for attribute in wanted if none.any() else ():

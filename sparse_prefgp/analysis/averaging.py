@@ -52,9 +52,6 @@ class WeightedRows:
         weight = np.where(total > 0.0, weight, there)
         return cls(as_float(inputs[row]), as_float(weight / weight.sum(1, keepdims=True)))
 
-    def __len__(self) -> int:
-        return int(self.weights.shape[0])
-
     def rows_of(self, items: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Rows (N, p, D) and weights (N, p) of numbers of items (N, 1)."""
         number = tf.cast(items[:, 0], tf.int64)

@@ -165,7 +165,7 @@ def met(
         same = base[0] == base[1]
         refuse_itself(same, table.row, lambda i: f"item {str(bases.ids[base[0][i]])!r}")
     values = _contexts_of(model.duels, table, sides)
-    found = in_rows(model, bases, np.concatenate(base), np.concatenate(values))
+    found = in_rows(model, bases, np.concatenate(base), values)
     names = np.empty(len(found), dtype=object)
     names[:] = [id_text(value) for value in found.ids]
     k = len(table.frame)
@@ -176,10 +176,10 @@ def met(
 
 def _contexts_of(
     duels: KnownDuels, table: Table, sides: tuple[str, str]
-) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
-    """The context of both sides of each row of a table, as text."""
+) -> npt.NDArray[np.object_]:
+    """The contexts of the first sides of all rows of a table, and then of the second ones."""
     rows, frame = _rows(duels), table.frame
-    found = tuple(np.empty((len(frame), len(rows.columns)), dtype=object) for _ in sides)
+    found = np.empty((2, len(frame), len(rows.columns)), dtype=object)
     for j, name in enumerate(rows.columns):
         of_sides = [tuple(f"{s}_{name}" for s in w) for w in (sides, (WINNER, LOSER))]
         same = [(name, name)]  # a column of the duel; where each side has its own, what both have
@@ -199,7 +199,7 @@ def _contexts_of(
                     f"Column {column!r} has no value in {row}; fill in the context of that side."
                 )
             values[:, j] = texts
-    return found[0], found[1]
+    return found.reshape(-1, len(rows.columns))
 
 
 # ---- stated contexts ---------------------------------------------------------------------------

@@ -164,7 +164,10 @@ def evaluate(
     chunks: Iterable[Asked]
     of_events: dict[str, Any] = {}
     read: ReadAnswers | None = None
-    if not sets and _is_streamed(model, source, items):
+    # Of files without items features of their own, which are read in chunks, are all that sides
+    # can have where the model has no items.
+    alone = isinstance(source, str | os.PathLike) and not model.duels.has_items and items is None
+    if not sets and (alone or isinstance(source, StreamedDuels) or is_stream(source)):
         together.check(risk=risk is not None, trust=trust, streamed=True)
         stream, named = _in_units_of(model, source, items, columns)
         chunks, totals = asked_of_stream(stream, model), stream.totals
@@ -308,15 +311,6 @@ def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: boo
             "are duels that it has not seen (those that a fit holds out, or later ones).",
             stacklevel=4,
         )
-
-
-def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:
-    """Whether duels are to be read in chunks: streams, folders of files, and files for a model that
-    has no items, where they can only have features of their own."""
-    if isinstance(duels, StreamedDuels) or is_stream(duels):
-        return True
-    path = isinstance(duels, str | os.PathLike)
-    return path and not model.duels.has_items and items is None
 
 
 def _in_units_of(

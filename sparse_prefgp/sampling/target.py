@@ -106,26 +106,6 @@ class Slots(NamedTuple):
         # Copies share no noise, and are apart.
         return cls(worse, better, variance, means, np.ones(start), at, tuple(looks))
 
-    @property
-    def alone(self) -> npt.NDArray[np.bool_]:
-        """(q,) which are in no look."""
-        found = np.ones(len(self.site), bool)
-        for look in self.looks:
-            found[look.slots] = False
-        return found
-
-    def loadings(self, rows: FloatArray) -> FloatArray:
-        """(q, r) from those of rows, (n, r)."""
-        utility = self.better < 0
-        return rows[self.worse] - np.where(utility[:, None], 0.0, rows[self.better])
-
-    def over_noise(self, loadings: FloatArray) -> FloatArray:
-        """The inverse covariance of the noise times (q, r)."""
-        found = loadings / self.noise[:, None]
-        for look in self.looks:
-            found[look.slots] = np.linalg.solve(look.noise, loadings[look.slots])
-        return found
-
 
 class Look(NamedTuple):
     """A look at a set, of several slots."""
@@ -231,7 +211,8 @@ class WhitenedPrior:
                 self._projection = np.hstack([self._projection, nothing])
         else:
             rows, self._projection = utility_features(matrix)
-            self.loadings = slots.loadings(rows)
+            better = np.where((slots.better < 0)[:, None], 0.0, rows[slots.better])
+            self.loadings = rows[slots.worse] - better
         self.noise = slots.noise
         ratio = float(np.max(np.sum(self.loadings**2, 1) / self.noise))
         if not ratio <= _LARGEST_RATIO:
@@ -240,7 +221,11 @@ class WhitenedPrior:
                 f"{_LARGEST_RATIO:.0e} sampling loses its digits; lower the kernel variance or "
                 "raise the noise variance."
             )
-        self._over_noise = slots.over_noise(self.loadings)
+        # The inverse covariance of the noise times the loadings.
+        self._over_noise = self.loadings / self.noise[:, None]
+        for look in slots.looks:
+            own = np.linalg.solve(look.noise, self.loadings[look.slots])
+            self._over_noise[look.slots] = own
         told = self.loadings.T @ (slots.counts[:, None] * self._over_noise)
         precision = np.eye(self.loadings.shape[1]) + told
         self._factor = cho_factor(precision, lower=True)
@@ -358,15 +343,16 @@ def _expanded(
     nu, tau = (np.asarray(x.numpy(), dtype=float) for x in sites)
     if not (np.all(np.isfinite(nu)) and np.all(np.isfinite(tau))):
         nu, tau = np.zeros_like(nu), np.zeros_like(tau)
-    alone, there = slots.alone, slots.site >= 0
-    # A site is on z and the noise that is not its own, of which a duel has none.
-    own_nu, own_tau = (np.where(alone, x[slots.site], 0.0) for x in (nu, tau))
-    orders, sharpness = [], own_tau.copy()
+    alone, there = np.ones(len(slots.site), bool), slots.site >= 0
     # Slots of a look stay together.
     group, within = np.arange(len(alone)), np.zeros(len(alone), np.int64)
     for look in slots.looks:
+        alone[look.slots] = False
         group[look.slots] = look.start
         within[look.slots] = np.arange(len(look.noise))
+    # A site is on z and the noise that is not its own, of which a duel has none.
+    own_nu, own_tau = (np.where(alone, x[slots.site], 0.0) for x in (nu, tau))
+    orders, sharpness = [], own_tau.copy()
     noise = factors.noise.numpy().astype(float)
     for look in slots.looks:
         # On v itself the site has less variance by what was the site's own noise.
