@@ -23,7 +23,7 @@ from sparse_prefgp.analysis.items import (
     ItemSet,
     features_in_units_of,
     known_items,
-    numbers_by_name,
+    numbers_in_training,
 )
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.rivals import COIN, EQUAL_SHARES, KNOWS_NOTHING, rivals_of
@@ -272,12 +272,7 @@ def _of_duels(
     unseen: dict[str, BoolArray] = {}
     if model.duels.held:
         doors, training = events.pair_doors(), holding_duels(model).duels
-        # The number that training duels have for the item of each row, -1 for others.
-        item, rows = training.item[read.items.numbers], read.items.rows
-        item = np.where(read.items.numbers >= 0, item, -1)
-        if rows is not None and training.item_rows is not None:
-            numbers = numbers_by_name(training)
-            item = np.array([numbers.get(id_text(name), -1) for name in rows.names], np.int64)
+        item = numbers_in_training(training, read.items.numbers, read.items.rows)
         unseen = unseen_pairs(training, *item[doors.features[doors.decided].T])
         _look_for_known(training, events, item[events.pairs], rely)
     return events, {"grouping": grouping_of_people(events), "unseen": unseen}

@@ -508,7 +508,7 @@ def _item_set(
     compared = duels.comparisons
     comparisons = np.where(numbers >= 0, compared[np.maximum(numbers, 0)], 0)
     if model.inputs.layout.numbered:
-        inputs = np.column_stack([features, _effects(duels, numbers, rows)])
+        inputs = np.column_stack([features, numbers_in_training(duels, numbers, rows)])
     outside = _outside(duels, features, numbers, np.flatnonzero(compared))
     return ItemSet(ids, inputs, numbers, comparisons, outside, name=name, rows=rows, **said)
 
@@ -520,8 +520,11 @@ def numbers_by_name(duels: KnownDuels) -> dict[str, int]:
     return dict(zip(map(id_text, names), duels.item.tolist(), strict=False))
 
 
-def _effects(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> IntArray:
-    """The number of the item of each row, (n,); -1 for items that the model does not know."""
+def numbers_in_training(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> IntArray:
+    """The number that training duels have for the item of each row, (n,); -1 for others.
+
+    :param numbers: (n,) which of their rows each is, -1 for others.
+    """
     found = np.where(numbers < 0, -1, duels.item[np.maximum(numbers, 0)])
     if rows is not None and duels.item_rows is not None:
         known = numbers_by_name(duels)

@@ -471,15 +471,13 @@ def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
         added = added.saying(judge=Codes.of(_as_named(new.judge, old.group_names)))
     else:
         before = before.saying(judge=None)
-    added_rows = np.arange(old.num_items, len(items))
-    new_ones = 1 + int(old.item.max()) + np.arange(len(added_rows))  # items of their own
+    free = 1 + int(old.item.max())
+    new_ones = list(range(free, free + len(items) - old.num_items))  # items of their own
     if old.item_rows is not None and items.rows is not None:
         known = numbers_by_name(old)
-        free = 1 + int(old.item.max())
-        for k, row in enumerate(added_rows):
-            name = id_text(items.rows.names[row])
-            new_ones[k] = known.setdefault(name, free)
-            free = max(free, 1 + int(new_ones[k]))
+        for k, name in enumerate(items.rows.names[old.num_items :]):
+            new_ones[k] = known.setdefault(id_text(name), free)
+            free = max(free, 1 + new_ones[k])
     features = old.people_features
     if people is not None:
         more = people_like(people, features)
