@@ -217,9 +217,10 @@ def _with_covariates(
     """
     own = tuple(model.duels.roles.get("sides", "").split(","))
     names, frame = model.duels.covariate_names, table.frame
+    as_learned = sides == own != (WINNER, LOSER)
     for name in stated:
         check_choice("The covariate", name, names, " (at=, --at)")
-    if sides == own and sides != (WINNER, LOSER):
+    if as_learned:
         pairs = Header(frame.columns).of_sides(sides)
         said = {
             f"{side}_{name}": frame[column]
@@ -232,7 +233,7 @@ def _with_covariates(
     some = bool(there or stated) or sides == own
     if SIDE in names and SIDE not in (*there, *stated):
         # Whoever stands first where sides were learned is the first side, elsewhere none is.
-        stated = {SIDE: float(sides == own and sides != (WINNER, LOSER)), **stated}
+        stated = {SIDE: float(as_learned), **stated}
     lacking = [name for name in names if name not in (*there, *stated)]
     if lacking and some:
         warnings.warn(

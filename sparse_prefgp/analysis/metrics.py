@@ -82,7 +82,11 @@ def score(
 def _scored(seen: _Seen, of: str, groups: npt.ArrayLike | None, se_over: str) -> Score:
     p, place, weights = seen.p, seen.place, seen.weights
     total, number = float(weights.sum()), COUNTED_AS[of]
-    nlp = float(-(weights @ seen.log_happened) / total) + 0.0  # no minus sign on a perfect zero
+
+    def mean(values: FloatArray | BoolArray) -> float:
+        return float(weights @ values / total)
+
+    nlp = -mean(seen.log_happened) + 0.0  # no minus sign on a perfect zero
     figures: Score = {
         "nlp_nats": nlp,
         "nlp_bits": nlp / float(np.log(2.0)),
@@ -93,20 +97,20 @@ def _scored(seen: _Seen, of: str, groups: npt.ArrayLike | None, se_over: str) ->
     if of == RANKINGS:
         return figures
     came_true = np.arange(p.shape[1]) == place[:, None]
-    brier = float(weights @ ((p - came_true) ** 2).sum(1) / total)
-    figures["hit_rate" if of == CHOICES else "accuracy"] = float(weights @ seen.right / total)
+    brier = mean(((p - came_true) ** 2).sum(1))
+    figures["hit_rate" if of == CHOICES else "accuracy"] = mean(seen.right)
     figures["brier"] = 0.5 * brier if of == DUELS else brier
     if of == OUTCOMES:
         tied = came_true[:, 1]
-        figures["tie_rate"] = float(weights @ tied / total)
-        figures["predicted_tie_rate"] = float(weights @ p[:, 1] / total)
+        figures["tie_rate"] = mean(tied)
+        figures["predicted_tie_rate"] = mean(p[:, 1])
         figures["tie_calibration_error"] = _gap(p[:, 1], tied, weights)
         figures["ties"] = round(float(weights @ tied))
     elif of == GRADES:
-        gaps = [_gap(p[:, k], came_true[:, k], weights) for k in range(p.shape[1])]
+        gaps = [_gap(*one, weights) for one in zip(p.T, came_true.T, strict=True)]
         median = np.sum(np.cumsum(p, 1) < 0.5, 1)
         figures["calibration_error"] = float(np.mean(gaps))
-        figures["mean_distance"] = float(weights @ np.abs(median - place) / total)
+        figures["mean_distance"] = mean(np.abs(median - place))
     else:
         figures["calibration_error"] = calibration_error(seen.bins(of))
     return figures

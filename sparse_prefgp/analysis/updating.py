@@ -472,12 +472,12 @@ def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
     else:
         before = before.saying(judge=None)
     free = 1 + int(old.item.max())
-    new_ones = list(range(free, free + len(items) - old.num_items))  # items of their own
+    new_ones = np.arange(free, free + len(items) - old.num_items)  # items of their own
     if old.item_rows is not None and items.rows is not None:
         known = numbers_by_name(old)
         for k, name in enumerate(items.rows.names[old.num_items :]):
             new_ones[k] = known.setdefault(id_text(name), free)
-            free = max(free, 1 + new_ones[k])
+            free = max(free, 1 + int(new_ones[k]))
     features = old.people_features
     if people is not None:
         more = people_like(people, features)

@@ -159,15 +159,7 @@ def inducing_inputs(
         gone = f"{len(Z)}, all features are levels"
 
     ax = axes_or_new(ax)
-    if len(scales) == 1 and not projected:
-        ax.plot(scales[0].raw(shown[:, 0]), np.zeros(len(shown)), "|", ms=14, color=GREY)
-        ax.plot(scales[0].raw(Z[:, 0]), np.ones(len(Z)), "x", ms=8, mew=1.6, color=VERMILION)
-        ax.set_yticks([0, 1], [some, "inducing inputs"])
-        ax.set_ylim(-1.2, 2.2)
-        ax.set_xlabel(drawable([scales[0].name])[0], **name_style())
-        ax.set_title(f"inducing inputs: {gone}", fontsize=SMALL, loc="left")
-        return ax
-    if len(scales) == 2 and not projected:
+    if len(scales) < 3 and not projected:
         points, inducing = (
             np.stack([scale.raw(values[:, j]) for j, scale in enumerate(scales)], 1)
             for values in (shown, Z)
@@ -182,11 +174,18 @@ def inducing_inputs(
             f"{name} principal component {of}({100 * share:.0f} % of the variance)"
             for name, share in zip(("first", "second"), shares, strict=True)
         ]
+    ax.set_xlabel(labels[0], **name_style())
+    if len(labels) == 1:
+        ax.plot(points, np.zeros(len(points)), "|", ms=14, color=GREY)
+        ax.plot(inducing, np.ones(len(Z)), "x", ms=8, mew=1.6, color=VERMILION)
+        ax.set_yticks([0, 1], [some, "inducing inputs"])
+        ax.set_ylim(-1.2, 2.2)
+        ax.set_title(f"inducing inputs: {gone}", fontsize=SMALL, loc="left")
+        return ax
     few = len(shown) < 500  # these stay visible above the crosses, a crowd would hide them
     faint, above = (1.0, 3) if few else (0.4, 1)
     ax.plot(*points.T, ".", color=BLACK, ms=5, alpha=faint, mew=0, zorder=above, label=some)
     ax.plot(*inducing.T, "x", color=VERMILION, ms=7, mew=1.6, label=f"inducing inputs ({gone})")
-    ax.set_xlabel(labels[0], **name_style())
     ax.set_ylabel(labels[1], **name_style())
     legend_above(ax)
     return ax
