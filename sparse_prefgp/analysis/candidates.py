@@ -252,8 +252,7 @@ def likely_first(posterior: Any, inputs: FloatArray, top: int, most: int) -> Int
 
 def representatives(inputs: FloatArray) -> tuple[IntArray, IntArray]:
     """For each of n inputs the first row that is equal to it, (n,), and all such rows, sorted."""
-    _, row_of_item, _ = distinct_rows(inputs)
-    _, first = np.unique(row_of_item, return_index=True)
+    first, row_of_item, _ = distinct_rows(inputs)
     return first[row_of_item], np.sort(first)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.far import far_from
-from sparse_prefgp.data.contexts import ItemRows, names_of_rows
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column, texts_in
 from sparse_prefgp.data.items import check_features
@@ -78,9 +78,7 @@ class ItemSet:
     @property
     def names(self) -> Sequence[Hashable]:
         """(n,) the name of the item of each row."""
-        found = names_of_rows(self.ids, self.rows)
-        assert found is not None
-        return found
+        return self.ids if self.rows is None else self.rows.names
 
     def __repr__(self) -> str:
         known, outside = int((self.numbers >= 0).sum()), int(self.outside.sum())

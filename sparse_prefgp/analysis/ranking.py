@@ -393,7 +393,7 @@ def rank(
     model, at = at_a_date(seen_by(model, person), at)
     board = board_of(model, items, at, active_within, with_own)
     found, inputs = board.items, board.inputs
-    rows, row_of_item, multiplicity = distinct_rows(inputs)
+    first, row_of_item, multiplicity = distinct_rows(inputs)
     given = len(found)
     # Whole numbers in doubles are exact up to 2**53, as are those of all duels.
     duels = np.bincount(row_of_item, weights=found.comparisons).astype(np.int64)
@@ -406,8 +406,9 @@ def rank(
         )
     if not kept.all():  # items of equal features go together
         found, duels = found.select(kept), duels[enough]
-        rows, row_of_item, multiplicity = distinct_rows(inputs[kept])
-    n, number = len(found), len(rows)
+        inputs = inputs[kept]
+        first, row_of_item, multiplicity = distinct_rows(inputs)
+    rows, n, number = inputs[first], len(found), len(first)
     k = min(DEFAULT_TOP_K, number) if top_k is None else top_k
     if k > number:
         what = "items" if number == n else "items with different features"
@@ -477,7 +478,9 @@ def rank(
     unequal = bool((duels != duels[0]).any())
     if order is None:
         order = LOWER if unequal else MEAN
-    first, same_as = _named(found.ids, row_of_item, number)
+    same_as: dict[int, list[str]] = {}
+    for i in np.setdiff1d(np.flatnonzero(multiplicity[row_of_item] > 1), first):
+        same_as.setdefault(int(row_of_item[i]), []).append(str(found.ids[i]))
     elo = _elo_of(model, anchor, found.ids, mean[row_of_item])
     noise = 0.5 * model.likelihood.duel_noise
     ranks = _ranks(lower if order == LOWER else mean, noise)
@@ -500,7 +503,7 @@ def rank(
             "comparisons": duels,
             "outside_range": found.outside[first],
             "copies": multiplicity,
-            "same_as": [same_as.get(i, "") for i in range(number)],
+            "same_as": ["; ".join(same_as.get(i, ())) for i in range(number)],
         }
     )
     every = len(chosen) == n
@@ -637,29 +640,16 @@ def _all_of(items: int, given: int) -> str:
     return "the one item kept" if items == 1 else f"the {items:,} items kept"
 
 
-def _named(
-    ids: Sequence[Hashable], row_of_item: IntArray, number: int
-) -> tuple[IntArray, dict[int, str]]:
-    """The first item of each distinct row, (u,), and the ids of the others, by row, as text."""
-    order = np.argsort(row_of_item, kind="stable")
-    starts = np.searchsorted(row_of_item[order], np.arange(number + 1))
-    several = np.flatnonzero(np.diff(starts) > 1)
-    others = {
-        int(u): "; ".join(str(ids[i]) for i in order[starts[u] + 1 : starts[u + 1]])
-        for u in several
-    }
-    return order[starts[:-1]], others
-
-
-def distinct_rows(inputs: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """Distinct rows (u, D) of inputs (n, D), the row of each (n,), and how often each is there."""
+def distinct_rows(inputs: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Of the u distinct rows of inputs (n, D) the first of each, (u,), the number of that of every
+    input, (n,), and how often each is there."""
     # Adding zero makes -0.0 and 0.0 the same row. As bytes, which sort faster than fields do.
     plain = np.ascontiguousarray(inputs + 0.0)
     packed = plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1])))[:, 0]
     _, first, inverse, counts = np.unique(
         packed, return_index=True, return_inverse=True, return_counts=True
     )
-    return plain[first], inverse.reshape(-1), counts
+    return first, inverse.reshape(-1), counts
 
 
 # ---- centred utilities -------------------------------------------------------------------------

@@ -357,24 +357,18 @@ def best_of(
         picks = _settling(model, found, batch, top, judges_of(model, prices), done)
     else:
         picks = _asked(model, found, batch, score, done)
-    return _report(model, found, picks, score, SCORES[score].format(top=top))
-
-
-def _report(
-    model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str, meaning: str
-) -> Suggestions:
-    items = pairs.items
-    found = model.predict(Answers.between(*picks.ends.T), items.inputs)
-    won, tied, _ = np.exp(found.results).T
-    assert found.variance is not None
+    items = found.items
+    forecast = model.predict(Answers.between(*picks.ends.T), items.inputs)
+    won, tied, _ = np.exp(forecast.results).T
+    assert forecast.variance is not None
     frame = require_pandas().DataFrame(
         {
             **_named(items, picks.ends),
             "score": picks.score,
             "probability": won,
             **({} if model.likelihood.margin is None else {TIE: tied}),
-            "difference": found.mean,
-            "sd": np.sqrt(np.maximum(found.variance, 0.0)),
+            "difference": forecast.mean,
+            "sd": np.sqrt(np.maximum(forecast.variance, 0.0)),
             "outside_range": items.outside[picks.ends].any(1),
             **picks.asked_of,
         }
@@ -382,17 +376,17 @@ def _report(
     return Suggestions(
         frame=frame,
         score=score,
-        meaning=meaning,
+        meaning=SCORES[score].format(top=top),
         candidates=len(items),
         **_inferred(model),
         jitter=picks.jitter,
         negative_variances=picks.negative_variances,
-        looked_at=len(pairs),
-        possible=pairs.possible,
-        chosen=pairs.chosen,
-        repeated=pairs.repeated,
-        equal=pairs.equal,
-        equal_items=pairs.equal_items,
+        looked_at=len(found),
+        possible=found.possible,
+        chosen=found.chosen,
+        repeated=found.repeated,
+        equal=found.equal,
+        equal_items=found.equal_items,
     )
 
 

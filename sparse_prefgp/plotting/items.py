@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.plotting.canvas import (
     BLACK,
@@ -26,7 +25,6 @@ from sparse_prefgp.plotting.canvas import (
 )
 from sparse_prefgp.plotting.features import compared_items, feature_scales
 from sparse_prefgp.plotting.quality import Z_95
-from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.randomness import generator
 
@@ -142,7 +140,11 @@ def inducing_inputs(
     rows = compared_items(model.duels)
     items = seen_by_inducing(model.kernel, model.duels.items[rows])
     projected = isinstance(model.inducing_variable, ProjectedPoints)
-    numeric = np.arange(Z.shape[1]) if projected else _numeric_columns(model.duels)
+    numeric = np.arange(Z.shape[1])
+    if not projected:  # those that are no 0 or 1 of a level
+        transform = model.duels.transform or NO_FEATURES
+        first, levels = len(transform.numeric), sum(map(len, transform.categories))
+        numeric = np.delete(numeric, np.arange(first, first + levels))
     if projected and Z.shape[1] == 1:  # next to each other, as there is nothing else to show
         items, Z = (np.column_stack([values, np.zeros(len(values))]) for values in (items, Z))
     low, high = items[:, numeric].min(0), items[:, numeric].max(0)
@@ -189,14 +191,6 @@ def inducing_inputs(
     ax.set_ylabel(labels[1], **name_style())
     legend_above(ax)
     return ax
-
-
-def _numeric_columns(duels: Duels) -> IntArray:
-    """Columns of the features that are no 0 or 1 of a level."""
-    transform = duels.transform or NO_FEATURES
-    first = len(transform.numeric)
-    levels = np.arange(first, first + sum(map(len, transform.categories)))
-    return np.delete(np.arange(duels.num_features), levels)
 
 
 def inducing_points(model: PreferenceGP) -> FloatArray | None:
