@@ -261,24 +261,20 @@ def described_items(model: Predicts, table: Table, none: BoolArray) -> ItemSet:
                 f"these, but {len(own_none) or 'no'} items of the model are; give its attributes."
             )
         features[none] = own_none
-    names = named_rows(duels, table, ids)
-    column = None if duels.item_rows is None else duels.item_rows.column
-    said = ["" if column is None else id_text(name) for name in names]
-    known: dict[tuple[str, bytes], int] = {}
+    rows, own = None, duels.item_rows
+    said, own_said = [""] * len(ids), [""] * duels.num_items
+    if own is not None and own.column is not None:
+        names, no_context = named_rows(duels, table, ids), np.empty((len(ids), 0), dtype=object)
+        rows = ItemRows(names, ids, (), (), no_context, own.column)
+        said, own_said = list(map(id_text, names)), list(map(id_text, own.names))
+    known = {}
     if duels.has_items:
-        own = [""] * duels.num_items
-        if column is not None and duels.item_rows is not None:
-            own = [id_text(name) for name in duels.item_rows.names]
-        rows = zip(own, duels.items + 0.0, strict=True)
-        known = {(name, row.tobytes()): i for i, (name, row) in enumerate(rows)}
+        each = zip(own_said, duels.items + 0.0, strict=True)
+        known = {(name, row.tobytes()): i for i, (name, row) in enumerate(each)}
     each = zip(said, features + 0.0, strict=True)
     numbers = np.array([known.get((name, row.tobytes()), -1) for name, row in each], np.int64)
-    rows_of = None
-    if column is not None:
-        no_context = np.empty((len(ids), 0), dtype=object)
-        rows_of = ItemRows(names, ids, (), (), no_context, column)
     unknown = unknown_levels(duels, features, table.frame)
-    return _item_set(model, ids, features, numbers, table.name, rows_of, levels_never_seen=unknown)
+    return _item_set(model, ids, features, numbers, table.name, rows, levels_never_seen=unknown)
 
 
 def none_of(duels: KnownDuels) -> FloatArray:
@@ -607,8 +603,6 @@ def _known_numbers(model: Predicts, lookup: dict[str, int]) -> IntArray:
     theirs, alone = Ids(known), set(rows_by_number(lookup).values())
     numbers = np.full(len(lookup), -1, dtype=np.int64)
     for text, row in lookup.items():
-        found = known.get(text)
-        if found is None and row in alone:
-            found = theirs.find(text)
+        found = theirs.find(text) if row in alone else known.get(text)
         numbers[row] = -1 if found is None else found
     return numbers
