@@ -325,7 +325,7 @@ def _averaged(
         name: (np.bincount(owner, weights=mask) > 0.0)
         for name, mask in rows.outside_by_feature.items()
     }
-    levels = {}
+    levels: dict[str, Any] = {}
     for name, found in rows.levels_never_seen.items():
         some = np.flatnonzero(found)
         levels[name] = np.full(len(first), "", dtype=object)

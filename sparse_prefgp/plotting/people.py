@@ -54,10 +54,9 @@ def tastes(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.plot(*points.T, ".", color=BLUE, alpha=0.5, markersize=6)
     ax.axhline(0.0, color=GREY, linewidth=0.8)
     ax.axvline(0.0, color=GREY, linewidth=0.8)
-    reach = np.abs(points).max() or 1.0
-    scale = reach / (np.linalg.norm(loads, axis=1).max() or 1.0)
-    shown = np.argsort(-np.linalg.norm(loads, axis=1), kind="stable")[:_NAMED]
-    tips = scale * loads[shown]
+    reach, lengths = np.abs(points).max() or 1.0, np.linalg.norm(loads, axis=1)
+    shown = np.argsort(-lengths, kind="stable")[:_NAMED]
+    tips = reach / (lengths.max() or 1.0) * loads[shown]
     ax.plot(*tips.T, " ")  # arrows do not count for the limits of the axes
     for tip in tips:
         ax.annotate(
