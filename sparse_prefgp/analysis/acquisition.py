@@ -9,6 +9,7 @@ All functions take arrays of N pairs (docs/method.md, section 12).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.interpolate import PPoly, make_interp_spline
@@ -39,7 +40,7 @@ _AT_ONCE = 2**19
 def entropy(x: FloatArray) -> FloatArray:
     """Entropy in nats of an event of probability Phi(x), right in both tails."""
     lost, weight = _entropy_parts(x)
-    return np.asarray(np.exp(lost) * weight, dtype=float)
+    return np.exp(lost) * weight
 
 
 def _entropy_parts(x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -88,27 +89,33 @@ def information_rule(
     """`information_gain` as a function of mean and variance: the average over noises of an outcome
     at a known difference is made once, and serves all pairs and all picks."""
     s = float(np.sqrt(duel_noise))
+    rule: Callable[..., FloatArray] = _gain_of_two
+    nodes = len(_NODES)
     if len(ratios.ratios) > 1:
         rule = _AveragedEntropy(ratios, margin / s).gain
         nodes = max(len(ratios.ratios), len(_TURN_NODES))
     elif margin > 0.0:
-        rule, nodes = _gain_of_three, len(_PANEL_NODES)
-    else:
-        rule, nodes = _gain_of_two, len(_NODES)
-    size = max(1, _AT_ONCE // nodes)
+        rule, nodes = partial(_gain_of_three, margin / s), len(_PANEL_NODES)
 
     def gain(mean: FloatArray, variance: FloatArray) -> FloatArray:
-        parts = [
-            rule(mean[i : i + size] / s, variance[i : i + size] / duel_noise, margin / s)
-            for i in range(0, len(mean), size)
-        ]
         # An information is negative only by rounding.
-        return np.maximum(np.concatenate(parts), 0.0) if parts else np.zeros(0)
+        return np.maximum(_in_parts(rule, nodes, mean / s, variance / duel_noise), 0.0)
 
     return gain
 
 
-def _gain_of_three(centre: FloatArray, spread: FloatArray, margin: float) -> FloatArray:
+def _in_parts(
+    function: Callable[..., FloatArray], numbers: int, *columns: FloatArray
+) -> FloatArray:
+    """A value of each of N pairs from its entries of the columns (N,), which takes so many numbers
+    at a time."""
+    size = max(1, _AT_ONCE // numbers)
+    starts = range(0, len(columns[0]), size)
+    parts = [function(*(column[i : i + size] for column in columns)) for i in starts]
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def _gain_of_three(margin: float, centre: FloatArray, spread: FloatArray) -> FloatArray:
     """For d, its variance and the margin in units of the noise, (N,)."""
     sd = np.sqrt(spread)
     expected = np.zeros_like(centre)
@@ -125,15 +132,15 @@ def _gain_of_three(centre: FloatArray, spread: FloatArray, margin: float) -> Flo
     return np.where(sd > 0.0, gain, 0.0)
 
 
-def _gain_of_two(centre: FloatArray, spread: FloatArray, margin: float) -> FloatArray:
+def _gain_of_two(centre: FloatArray, spread: FloatArray) -> FloatArray:
     """The same without ties."""
-    del margin
     total = spread + _WIDTH
     # N(x; centre, spread) exp(-x²/2w) = c N(x; shrunk, spread w / total)
     shrunk, width = centre * _WIDTH / total, spread * _WIDTH / total
     log_scale = 0.5 * (np.log(_WIDTH / total) - centre**2 / total)
     x = shrunk[:, None] + np.sqrt(width)[:, None] * _NODES
-    ratio = _entropy_ratio(x)
+    log_rare, weight = _entropy_parts(x)
+    ratio = np.exp(log_rare + x**2 / (2.0 * _WIDTH)) * weight
     expected = np.exp(log_scale) * (ratio @ _WEIGHTS)
     return entropy(centre / np.sqrt(1.0 + spread)) - expected
 
@@ -161,7 +168,7 @@ class _AveragedEntropy:
         self._spline = PPoly.from_spline(spline)
 
     def _turned(self, x: FloatArray | float) -> FloatArray:
-        return np.asarray(np.arcsinh((x - self._margin) / self._scale))
+        return np.arcsinh((x - self._margin) / self._scale)
 
     def _entropy(self, centre: FloatArray, spread: FloatArray) -> FloatArray:
         """In nats, for d / s ~ N(centre, spread), (N,)."""
@@ -173,11 +180,10 @@ class _AveragedEntropy:
             not_ahead = self._ratios.weights @ ndtr((self._margins - ahead) / total)
             tied = np.maximum(not_ahead - behind_wins, 0.0)  # negative only by rounding, as below
         ahead_wins = np.maximum(1.0 - behind_wins - tied, 0.0)
-        return np.asarray(entr(behind_wins) + entr(tied) + entr(ahead_wins), dtype=float)
+        return entr(behind_wins) + entr(tied) + entr(ahead_wins)
 
-    def gain(self, centre: FloatArray, spread: FloatArray, margin: float) -> FloatArray:
+    def gain(self, centre: FloatArray, spread: FloatArray) -> FloatArray:
         """For d and its variance in units of the noise, (N,)."""
-        del margin
         sd = np.sqrt(spread)
         scale = np.where(sd > 0.0, sd, 1.0)[:, None]
         expected = np.zeros_like(centre)
@@ -194,12 +200,6 @@ class _AveragedEntropy:
         return np.where(sd > 0.0, self._entropy(centre, spread) - expected, 0.0)
 
 
-def _entropy_ratio(x: FloatArray) -> FloatArray:
-    """Entropy of Phi(x) over exp(-x² / 2w)."""
-    log_rare, weight = _entropy_parts(x)
-    return np.asarray(np.exp(log_rare + x**2 / (2.0 * _WIDTH)) * weight, dtype=float)
-
-
 def expected_best(first: FloatArray, second: FloatArray, variance: FloatArray) -> FloatArray:
     """E max(f(a), f(b)) (EUBO, Lin et al. 2022; the formula is Clark's, 1961, eq. 2), (N,).
 
@@ -212,7 +212,7 @@ def expected_best(first: FloatArray, second: FloatArray, variance: FloatArray) -
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(sd > 0.0, difference / sd, np.where(difference < 0.0, -np.inf, np.inf))
     density = np.exp(-0.5 * z**2 - _LOG_ROOT_TWO_PI)
-    return np.asarray(second + difference * ndtr(z) + sd * density, dtype=float)
+    return second + difference * ndtr(z) + sd * density
 
 
 def expected_reduction(
@@ -233,14 +233,25 @@ def expected_reduction(
 
     :param duel_noise: s², of all or of each, (N,), as is `margin`.
     """
-    noises, margins = np.asarray(duel_noise)[..., None], np.asarray(margin)[..., None]
-    sd = np.sqrt(variance[:, None] + noises * ratios.ratios)
-    margins = margins * ratios.scales
+    each = [np.broadcast_to(values, mean.shape) for values in (duel_noise, margin)]
+    return _in_parts(partial(_reduction, ratios), len(ratios.ratios), mean, variance, *each)
+
+
+def _reduction(
+    ratios: NoiseRatios,
+    mean: FloatArray,
+    variance: FloatArray,
+    duel_noise: FloatArray,
+    margin: FloatArray,
+) -> FloatArray:
+    """`expected_reduction` of some pairs, (N,) each."""
+    sd = np.sqrt(variance[:, None] + duel_noise[:, None] * ratios.ratios)
+    margins = margin[:, None] * ratios.scales
     low, high = (-margins - mean[:, None]) / sd, (margins - mean[:, None]) / sd
     at_low, at_high = _log_density(low), _log_density(high)
 
     def mean_of(log: FloatArray) -> FloatArray:
-        return np.asarray(logsumexp(log, axis=1, b=ratios.weights), dtype=float)
+        return logsumexp(log, axis=1, b=ratios.weights)
 
     found = [
         2.0 * mean_of(at_low - np.log(sd)) - mean_of(log_ndtr(low)),
@@ -253,7 +264,7 @@ def expected_reduction(
         with np.errstate(divide="ignore"):  # equal densities: a tie moves nothing
             apart = larger + np.log1p(-np.exp(smaller - larger))
         found.append(2.0 * mean_of(apart - np.log(sd)) - mean_of(log_mass(low, high)))
-    return np.asarray(sum(np.exp(each) for each in found), dtype=float)
+    return sum(np.exp(each) for each in found)
 
 
 def doubt_left(mean: FloatArray, variance: FloatArray, left: FloatArray) -> FloatArray:
@@ -267,7 +278,7 @@ def doubt_left(mean: FloatArray, variance: FloatArray, left: FloatArray) -> Floa
     known = variance > 0.0
     spread = np.where(known, variance, 1.0)
     found = 2.0 * owens_t(mean / np.sqrt(spread + left), np.sqrt(left / spread))
-    return np.asarray(np.where(known, found, 0.0))
+    return np.where(known, found, 0.0)
 
 
 def doubt_slope(mean: FloatArray, variance: FloatArray, left: FloatArray) -> FloatArray:
@@ -280,8 +291,8 @@ def doubt_slope(mean: FloatArray, variance: FloatArray, left: FloatArray) -> Flo
     by_h = -np.exp(_log_density(h)) * (ndtr(a * h) - 0.5)
     by_a = np.exp(-0.5 * h**2 * (1.0 + a**2)) / (2.0 * np.pi * (1.0 + a**2))
     found = -by_h * h / total + by_a / np.sqrt(rest * spread)
-    return np.asarray(np.where(known, found, 0.0))
+    return np.where(known, found, 0.0)
 
 
 def _log_density(z: FloatArray) -> FloatArray:
-    return np.asarray(-0.5 * z**2 - _LOG_ROOT_TWO_PI, dtype=float)
+    return -0.5 * z**2 - _LOG_ROOT_TWO_PI

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from types import MappingProxyType
@@ -24,15 +24,13 @@ from sparse_prefgp.analysis.roles import OF_SETS, Columns, read_by, roles_in
 from sparse_prefgp.data.answers import Answers, Covariates
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
-from sparse_prefgp.data.roles import ORDER, ROLES
-from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.data.roles import ORDER
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
 from sparse_prefgp.io.forms import FORM_OPTIONS, Stated, load_answers, understood
 from sparse_prefgp.io.header import Header
-from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
@@ -113,7 +111,7 @@ class ReadAnswers:
         own, added = own_items(model), self.items.select(self.items.numbers < 0)
         if self.described:  # by their attributes: a number where an item is called so
             ids: tuple[Hashable, ...] = tuple(
-                id if own.find(id) is None else f"{id} ({i})"
+                id if own.by_id.find(id_text(id)) is None else f"{id} ({i})"
                 for i, id in enumerate(added.ids, len(own))
             )
             added = replace(added, ids=ids)
@@ -143,12 +141,7 @@ def read_answers(
     source: Any,
     items: Any = None,
     columns: Columns = None,
-    *,
-    among: Collection[str] = ROLES,
-    stated: Collection[str] = (),
-    unsaid: Collection[str] = (),
-    learning: bool = False,
-    covariates: Mapping[str, float] | None = None,
+    how: Mapping[str, Any] = MappingProxyType({}),
     **options: Any,
 ) -> ReadAnswers:
     """Read answers, whose items are those of the model or given, or rows of their own.
@@ -161,30 +154,25 @@ def read_answers(
         columns.
     :param items: raw items, as `resolve_items` takes them.
     :param columns: as for `roles_in`.
-    :param among: of duels, as for `roles_in`.
-    :param stated: of pairs, as for `roles_in`.
-    :param unsaid: of duels and sets, as for `roles_in`.
-    :param learning: as for `roles_in`.
-    :param covariates: of pairs, those that are the same for all of them.
-    :param options: of the reader of sets.
+    :param how: more arguments of `roles_in`.
+    :param options: of the reader of sets; of pairs `covariates`, the same for all of them.
     :raises ValueError: what the reader, `resolve_items` and `roles_in` raise; items or columns of
         `Duels`; sets for a model with contexts.
     """
     if kind == "pairs":
-        return _read_pairs(model, source, items, columns, stated, covariates or {})
+        return _read_pairs(model, source, items, columns, how, **options)
     if kind != "duels":
-        how = {"unsaid": unsaid, "learning": learning}
         return _read_sets(model, kind, source, items, columns, how, options)
     if isinstance(source, Duels):
         refuse_more(items, columns)
         return ReadAnswers(_as_read(model, source), items_of(model, source))
-    unsaid = {*unsaid, "date"}  # which is asked for where it is missing
-    how = {"among": among, "unsaid": unsaid, "learning": learning}
+    # A date is asked for where it is missing.
+    how = {**how, "unsaid": {*how.get("unsaid", ()), "date"}}
     table, columns = load_duels(model, source, columns)
     roles, table = read_by(model, _with_covariates(model, table), columns, **how)
     found, table = met(model, items, table, (WINNER, LOSER))
     table = _with_dates(model, table, roles)
-    events = duels_in(table, Ids(found.lookup, found.name), found.ids, roles)
+    events = duels_in(table, found.by_id, found.ids, roles)
     return ReadAnswers(events, found, table)
 
 
@@ -229,9 +217,10 @@ def _with_covariates(
     """
     own = tuple(model.duels.roles.get("sides", "").split(","))
     names, frame = model.duels.covariate_names, table.frame
+    as_learned = sides == own != (WINNER, LOSER)
     for name in stated:
         check_choice("The covariate", name, names, " (at=, --at)")
-    if sides == own and sides != (WINNER, LOSER):
+    if as_learned:
         pairs = Header(frame.columns).of_sides(sides)
         said = {
             f"{side}_{name}": frame[column]
@@ -244,7 +233,7 @@ def _with_covariates(
     some = bool(there or stated) or sides == own
     if SIDE in names and SIDE not in (*there, *stated):
         # Whoever stands first where sides were learned is the first side, elsewhere none is.
-        stated = {SIDE: float(sides == own and sides != (WINNER, LOSER)), **stated}
+        stated = {SIDE: float(as_learned), **stated}
     lacking = [name for name in names if name not in (*there, *stated)]
     if lacking and some:
         warnings.warn(
@@ -263,16 +252,15 @@ def _read_pairs(
     source: Any,
     items: Any,
     columns: Columns,
-    stated: Collection[str],
-    covariates: Mapping[str, float],
+    how: Mapping[str, Any],
+    covariates: Mapping[str, float] = MappingProxyType({}),
 ) -> ReadAnswers:
     own = tuple(model.duels.roles.get("sides", "").split(","))
     given, sides = load_pairs(source, own if len(own) == 2 else ())
-    how = {"sides": sides, "stated": stated, "unsaid": {"grade"}}
     of_all = _with_covariates(model, given, sides, covariates)
-    roles, table = read_by(model, of_all, columns, **how)
+    roles, table = read_by(model, of_all, columns, **how, sides=sides, unsaid={"grade"})
     found, placed = met(model, items, table, sides, "pair")
-    first, second = (found.rows_in(placed, name, "pair") for name in sides)
+    first, second = (found.by_id.rows_in(placed, name, "pair") for name in sides)
     codes = {role: column for role, column in roles.codes.items() if role != "block"}
     said = codes_in(table, replace(roles, codes=codes))
     if roles.covariates:
@@ -321,48 +309,50 @@ def _read_sets(
     options = {name: value for name, value in options.items() if name not in FORM_OPTIONS}
 
     known = known_items(model, items)
+    ids = [id_text(value) for value in known.ids]
 
     def form(header: Sequence[str]) -> Stated:
-        ids = [id_text(value) for value in known.ids]
         return replace(Stated.again(own.roles, header), ids=ids, **said_of_form)
 
-    words = () if own.transform is None else own.transform.categorical_columns
+    transform = own.transform or NO_FEATURES
+    words = transform.categorical_columns
     long = understood(source, form, kind, asked=bool(options.get("asked")), words=words)
-    source = loaded = long.table
+    loaded = long.table
     if kind == "rankings" and long.unranked:
         options["unranked_last"] = True
     header = list(loaded.frame.columns)
     how = {"among": OF_SETS, "sides": ("", ""), **how}
     roles, called = roles_in(model, header, loaded.name, columns, **how)
-    made = () if own.transform is None else own.transform.raw_columns
-    wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
-    named = items is not None or ITEM_ID in header or any(name not in header for name in wanted)
+    wanted = {*transform.raw_columns} - {NONE}  # which is made of empty rows
+    item, named = None if rows is None else rows.column, not {*header} >= wanted or not wanted
+    if item not in header or items is not None:
+        named |= items is not None or ITEM_ID in header
     said = tuple(name for name in roles.covariates if name in called)
-    labels = {name: called[column] for name, column in roles.labels.items()}
-    if rows is not None and rows.column is not None and rows.column in header and items is None:
-        named = named and any(name not in header for name in wanted)
-    more: dict[str, Any] = {"counts": roles.count, "weights": roles.weight, "labels": labels}
-    more |= {"groups": roles.codes.get("judge"), "person": roles.codes.get("person")}
-    more |= {"covariates": [called[name] for name in said], **options}
-
-    def read(items: Any, **like: Any) -> DuelTable:
-        table = SETS[kind](items, source, **like, **more)
-        values = table.events.covariates
-        learned = None if values is None else Covariates(values, said)
-        return replace(table, events=table.events.saying(covariates=learned))
-
-    if named or not wanted:
-        ids = require_pandas().DataFrame({ITEM_ID: [id_text(value) for value in known.ids]})
-        answers = read(ids)
-        return ReadAnswers(answers.events, known, answers)
-    item = None if rows is None else rows.column
-    table = read(None, like=own.transform, item=item)
+    more: dict[str, Any] = {
+        "counts": roles.count,
+        "weights": roles.weight,
+        "labels": {name: called[column] for name, column in roles.labels.items()},
+        "groups": roles.codes.get("judge"),
+        "person": roles.codes.get("person"),
+        "covariates": [called[name] for name in said],
+        **options,
+    }
+    if named:
+        table = SETS[kind](require_pandas().DataFrame({ITEM_ID: ids}), loaded, **more)
+    else:
+        table = SETS[kind](None, loaded, like=own.transform, item=item, **more)
+    values = table.events.covariates
+    if values is not None:
+        learned = Covariates(values, said)
+        table = replace(table, events=table.events.saying(covariates=learned))
+    if named:
+        return ReadAnswers(table.events, known, table)
     none = np.zeros(len(table.items), dtype=bool)
-    if own.transform is not None and NONE in made and NONE in table.items:
+    if NONE in transform.raw_columns and NONE in table.items:
         # Those without attributes, which were filled in.
         none = table.items[NONE].to_numpy() == 1.0
         for attribute in wanted if none.any() else ():
-            stands_in = own.transform.stand_in(attribute)
+            stands_in = transform.stand_in(attribute)
             none &= [isinstance(x, str | float) and x == stands_in for x in table.items[attribute]]
     name = "row_of_alternative"  # a column of ids that is none of the table's
     described = Table(

@@ -36,19 +36,13 @@ class AskedPairs:
     :ivar variance: (N,) of f(first) - f(second).
     :ivar negative_variances: how many variances rounding had made negative at the start; they are
         set to 0.
-    :ivar duel_noise: 2 sigma².
-    :ivar ratios: by what it is multiplied, for nobody in particular.
-    :ivar margin: 0 without ties.
+    :ivar noises: of nobody in particular, as `Probit.of_nobody` has them.
     """
 
     def __init__(self, model: Predicts, pairs: CandidatePairs) -> None:
         model.allow(worth=True)
         self.pairs = pairs
-        self.duel_noise = 2.0 * float(model.likelihood.noise.numpy())
-        self.ratios = model.likelihood.new_ratios()
-        self.margin = (
-            0.0 if model.likelihood.margin is None else float(model.likelihood.margin.numpy())
-        )
+        self.noises = model.likelihood.of_nobody()
         self._posterior = model.posterior()
         self._inputs = numbered_inputs(model, pairs.items)
         width = int(self._posterior.terms.reduction.shape[0])
@@ -58,7 +52,7 @@ class AskedPairs:
             self._features = np.concatenate(parts)
             self.mean, variance = self._differences(self._features)
         else:
-            found = model.predict(Answers.between(pairs.first, pairs.second), pairs.items.inputs)
+            found = model.predict(Answers.between(*pairs.ends.T), pairs.items.inputs)
             assert found.mean is not None and found.variance is not None
             self.mean, variance = found.mean, found.variance
         self.negative_variances = int((variance < 0.0).sum())
@@ -68,11 +62,9 @@ class AskedPairs:
 
     def ask(self, pair: int) -> None:
         """Go on as if the pair were asked."""
-        first, second = int(self.pairs.first[pair]), int(self.pairs.second[pair])
+        first, second = self.pairs.ends[pair].tolist()
         one = slice(pair, pair + 1)
-        reduction = expected_reduction(
-            self.mean[one], self.variance[one], self.duel_noise, self.margin, self.ratios
-        )
+        reduction = expected_reduction(self.mean[one], self.variance[one], **self.noises)
         column = np.sqrt(reduction) * self.covariance_with(first, second)
         taken = (column[self.pairs.first] - column[self.pairs.second]) ** 2
         self.variance = np.maximum(self.variance - taken, 0.0)  # negative only by rounding
@@ -81,11 +73,11 @@ class AskedPairs:
     def covariance_with(self, first: int, second: int) -> FloatArray:
         """Cov[f, f(first) - f(second)] of the u items, given what was asked."""
         before = self._columns @ (self._columns[first] - self._columns[second])
-        return np.asarray(self._posterior_covariance(first, second) - before, dtype=float)
+        return self._posterior_covariance(first, second) - before
 
     def _differences(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of the pairs, (N,), from the features (u, m) of the items."""
-        posterior, first, second = self._posterior, self.pairs.first, self.pairs.second
+        posterior, (first, second) = self._posterior, self.pairs.ends.T
         mean = features @ posterior.terms.weights.numpy()
         if posterior.mean_function is not None:
             parts = [posterior.mean_function(x)[:, 0].numpy() for x in self._parts()]

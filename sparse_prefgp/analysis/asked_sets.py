@@ -44,7 +44,6 @@ class AskedSets:
         noise_variance: float,
         ratios: NoiseRatios,
         rng: np.random.Generator,
-        *,
         points: int = POINTS,
     ) -> None:
         self.mean, self.covariance = mean, covariance.copy()
@@ -63,9 +62,11 @@ class AskedSets:
 
     def of_sets(self, sets: IntArray) -> FloatArray:
         """Information in the choice from sets (N, k) of items, in nats, (N,)."""
-        step = max(1, _AT_ONCE // (self._points * sets.shape[1] * _NODES))
-        parts = [self._information(sets[i : i + step]) for i in range(0, len(sets), step)]
-        return np.concatenate([np.zeros(0), *parts])
+        step, found = max(1, _AT_ONCE // (self._points * sets.shape[1] * _NODES)), []
+        for i in range(0, len(sets), step):
+            p = self._at_noises(choices_of_known, self._drawn(sets[i : i + step]))
+            found.append(entr(p.mean(1)).sum(1) - entr(p).sum(2).mean(1))
+        return np.concatenate([np.zeros(0), *found])
 
     def ask(self, items: IntArray) -> None:
         """Go on as if somebody had chosen from these."""
@@ -79,19 +80,18 @@ class AskedSets:
         self.covariance -= 0.5 * (taken + taken.T)
 
     def grown(
-        self, size: int, first: IntArray, second: IntArray, without: set[frozenset[int]]
+        self, size: int, pairs: IntArray, without: set[frozenset[int]]
     ) -> tuple[IntArray, float]:
         """A set from which a choice tells much: from the pair that tells most, one item more at a
         time, each the one with which the choice tells most.
 
-        :param first: (N,) the pairs to begin with.
-        :param second: (N,) the pairs to begin with.
+        :param pairs: (N, 2) those to begin with.
         :param without: sets that are left out.
         :return: Its items (size,), and its information in nats.
         :raises ValueError: no pair has a set that is not left out.
         """
-        for start in np.argsort(-self.of_pairs(first, second), kind="stable"):
-            items = np.array([first[start], second[start]])
+        for start in np.argsort(-self.of_pairs(*pairs.T), kind="stable"):
+            items = pairs[start]
             while len(items) < size:
                 rest = np.setdiff1d(np.arange(len(self.mean)), items)
                 if len(items) + 1 == size:
@@ -109,10 +109,6 @@ class AskedSets:
             "candidates, a smaller batch or another set_size (--set-size)."
         )
 
-    def _information(self, sets: IntArray) -> FloatArray:
-        p = self._at_noises(choices_of_known, self._drawn(sets))
-        return np.asarray(entr(p.mean(1)).sum(1) - entr(p).sum(2).mean(1))
-
     def _at_noises(
         self, function: Callable[[FloatArray, float], FloatArray], drawn: FloatArray
     ) -> FloatArray:
@@ -126,7 +122,7 @@ class AskedSets:
             if weight
         )
         found = sum(each, np.zeros(1))
-        return np.asarray(found.reshape(n, draws, *found.shape[1:]))
+        return found.reshape(n, draws, *found.shape[1:])
 
     def _drawn(self, sets: IntArray) -> FloatArray:
         """Utilities of the sets less their averages, (N, draws, k)."""
@@ -142,4 +138,4 @@ class AskedSets:
         root = axes[:, :, :0:-1] * widths[:, None, :]
         mean = self.mean[sets]
         lead = (mean - mean.mean(1, keepdims=True))[:, None, :]
-        return np.asarray(lead + self._normal[k] @ root.transpose(0, 2, 1))
+        return lead + self._normal[k] @ root.transpose(0, 2, 1)

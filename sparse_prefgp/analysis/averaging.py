@@ -10,8 +10,8 @@ whose inputs are numbers of items.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import gpflow
@@ -52,18 +52,22 @@ class WeightedRows:
         weight = np.where(total > 0.0, weight, there)
         return cls(as_float(inputs[row]), as_float(weight / weight.sum(1, keepdims=True)))
 
-    def __len__(self) -> int:
-        return int(self.weights.shape[0])
-
     def rows_of(self, items: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Rows (N, p, D) and weights (N, p) of numbers of items (N, 1)."""
         number = tf.cast(items[:, 0], tf.int64)
         return tf.gather(self.inputs, number), tf.gather(self.weights, number)
 
-    def averaged(self, values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """(N * p, q) values of rows as the averages (N, q) of their items."""
-        shape = tf.concat([tf.shape(weights), tf.shape(values)[1:]], 0)
-        return tf.einsum("np,npq->nq", weights, tf.reshape(values, shape))
+    def averages_of(self, function: Callable[[tf.Tensor], tf.Tensor]) -> Any:
+        """The function of numbers of items (N, 1) whose values (N, q) are averages of a function of
+        rows (N p, D)."""
+
+        def found(items: tf.Tensor) -> tf.Tensor:
+            x, weights = self.rows_of(items)
+            values = function(tf.reshape(x, [-1, x.shape[-1]]))
+            shape = tf.concat([tf.shape(weights), tf.shape(values)[1:]], 0)
+            return tf.einsum("np,npq->nq", weights, tf.reshape(values, shape))
+
+        return found
 
 
 class AveragedKernel(gpflow.kernels.Kernel):
@@ -100,21 +104,10 @@ class AveragedKernel(gpflow.kernels.Kernel):
 
 def averaged(posterior: Posterior, rows: WeightedRows) -> Posterior:
     """The posterior of averages over rows, whose inputs are numbers of items (N, 1)."""
-    return posterior.mapped(partial(_averaged, rows=rows))
 
+    def of(part: Posterior) -> Posterior:
+        mean, kernel = part.mean_function, AveragedKernel(part.kernel, rows)
+        mean = None if mean is None else rows.averages_of(mean)
+        return Posterior(kernel, mean, rows.averages_of(part.features), part.terms)
 
-def _averaged(posterior: Posterior, rows: WeightedRows) -> Posterior:
-    def features(items: tf.Tensor) -> tf.Tensor:
-        x, w = rows.rows_of(items)
-        return rows.averaged(posterior.features(tf.reshape(x, [-1, x.shape[-1]])), w)
-
-    function: Any = None
-    if posterior.mean_function is not None:
-        inner = posterior.mean_function
-
-        def function(items: tf.Tensor) -> tf.Tensor:
-            x, w = rows.rows_of(items)
-            return rows.averaged(inner(tf.reshape(x, [-1, x.shape[-1]])), w)
-
-    kernel = AveragedKernel(posterior.kernel, rows)
-    return Posterior(kernel, function, features, posterior.terms)
+    return posterior.mapped(of)

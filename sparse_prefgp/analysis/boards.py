@@ -10,7 +10,6 @@ import numpy as np
 
 from sparse_prefgp.analysis.averaging import WeightedRows, averaged
 from sparse_prefgp.analysis.contexts import (
-    Bases,
     bases_of,
     candidates_of,
     contexts_at,
@@ -98,7 +97,7 @@ def own_active(
 
 
 def bases_now(
-    model: Any, bases: Bases, given: int = 0, within: float = 2.0
+    model: Any, bases: ItemSet, given: int = 0, within: float = 2.0
 ) -> tuple[IntArray, str]:
     """One row of each item of a table, see `rows_now`; of the model's own items those that are
     active at its date, and this in words.
@@ -326,10 +325,11 @@ def _averaged(
         name: (np.bincount(owner, weights=mask) > 0.0)
         for name, mask in rows.outside_by_feature.items()
     }
-    levels = {
-        name: {int(owner[row]): level for row, level in found.items()}
-        for name, found in rows.levels_never_seen.items()
-    }
+    levels: dict[str, Any] = {}
+    for name, found in rows.levels_never_seen.items():
+        some = np.flatnonzero(found)
+        levels[name] = np.full(len(first), "", dtype=object)
+        levels[name][owner[some]] = found[some]
     items = rows.select(first)
     assert items.rows is not None
     items = replace(

@@ -15,8 +15,6 @@ from sparse_prefgp.analysis.ranking import distinct_rows, likely_rows
 from sparse_prefgp.analysis.roles import Columns, read_by
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.answers import Answers
-from sparse_prefgp.data.contexts import Contexts
-from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.posterior import each_marginal
 from sparse_prefgp.models.protocols import Predicts, holding_duels
@@ -30,10 +28,8 @@ class CandidatePairs:
 
     items: ItemSet
     """u items with different inputs."""
-    first: IntArray
-    """(N,) row in `items` of the first item of each pair."""
-    second: IntArray
-    """(N,) row of the second one."""
+    ends: IntArray
+    """(N, 2) rows in `items` of the first and the second item of each pair."""
     possible: int
     """How many pairs there are to choose from."""
     chosen: str
@@ -46,31 +42,37 @@ class CandidatePairs:
     """Items of a pool that were left out, as others have the same inputs."""
 
     @classmethod
-    def among(
-        cls, items: ItemSet, first: IntArray, second: IntArray, *how: Any, **left_out: Any
-    ) -> CandidatePairs:
+    def among(cls, items: ItemSet, ends: IntArray, *how: Any, **left_out: Any) -> CandidatePairs:
         """Pairs of some items, and of these those alone that pairs have."""
-        used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-        return cls(items.select(used), *ends.reshape(2, -1), *how, **left_out)
+        used, places = np.unique(ends, return_inverse=True)
+        return cls(items.select(used), places.reshape(-1, 2), *how, **left_out)
 
     def __len__(self) -> int:
-        return len(self.first)
+        return len(self.ends)
+
+    @property
+    def first(self) -> IntArray:
+        """(N,) the first ends."""
+        return self.ends[:, 0]
+
+    @property
+    def second(self) -> IntArray:
+        """(N,) the second ends."""
+        return self.ends[:, 1]
 
     def where(self, kept: BoolArray) -> CandidatePairs:
         """Some of the pairs, (N,), in the same items."""
-        return replace(self, first=self.first[kept], second=self.second[kept])
+        return replace(self, ends=self.ends[kept])
 
     def narrowed(self, rows: IntArray) -> CandidatePairs:
         """The pairs between some of the items, in as many items."""
         row = np.full(len(self.items), -1)
         row[rows] = np.arange(len(rows))
-        first, second = row[self.first], row[self.second]
-        kept = (first >= 0) & (second >= 0)
+        ends = row[self.ends]
         return replace(
             self,
             items=self.items.select(rows),
-            first=first[kept],
-            second=second[kept],
+            ends=ends[(ends >= 0).all(1)],
             chosen=f"those among the {len(rows):,} items most likely to beat the best",
         )
 
@@ -97,32 +99,27 @@ def listed_pairs(
             stacklevel=3,
         )
     found, table = met(model, items, table, sides, "pair")
-    first, second = (found.rows_in(table, name, "pair") for name in sides)
-    same = np.flatnonzero(first == second)
-    if same.size:
+    ends = np.stack([found.by_id.rows_in(table, name, "pair") for name in sides], 1)
+    for i in np.flatnonzero(ends[:, 0] == ends[:, 1])[:1].tolist():
         raise ValueError(
-            f"The pair in {table.row(int(same[0]))} is of item {str(found.ids[first[same[0]]])!r} "
-            "with itself; remove it."
+            f"The pair in {table.row(i)} is of item {str(found.ids[ends[i, 0]])!r} with itself; "
+            "remove it."
         )
-    stands_for, _ = representatives(numbered_inputs(model, found))
-    first, second = stands_for[first], stands_for[second]
-    apart = first != second
+    ends = representatives(numbered_inputs(model, found))[0][ends]
+    apart = ends[:, 0] != ends[:, 1]
     if not apart.any():
         raise ValueError(
             f"There are no pairs of different items in {table.name}; give at least one pair of "
             "items whose features differ."
         )
-    first, second = first[apart], second[apart]
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    _, once = np.unique(low * len(found) + high, return_index=True)
-    once.sort()
+    ends = ends[apart]
+    once = np.sort(np.unique(np.sort(ends, 1), axis=0, return_index=True)[1])
     return CandidatePairs.among(
         found,
-        first[once],
-        second[once],
+        ends[once],
         len(once),
         f"all of {table.name}",
-        repeated=len(first) - len(once),
+        repeated=len(ends) - len(once),
         equal=int((~apart).sum()),
     )
 
@@ -147,14 +144,13 @@ def random_pairs(items: ItemSet, limit: int, rng: np.random.Generator) -> Candid
     u = len(items)
     possible = u * (u - 1) // 2
     if possible <= limit:
-        first, second = _all_pairs(u)
-        return CandidatePairs(items, first, second, possible, "all")
+        return CandidatePairs(items, _all_pairs(u), possible, "all")
     # Of two numbers i < j, k = j (j - 1) / 2 + i is the place in a list by j and then by i.
     drawn = np.sort(rng.choice(possible, limit, replace=False))
     second = ((1.0 + np.sqrt(1.0 + 8.0 * drawn)) / 2.0).astype(np.int64)
     second -= second * (second - 1) // 2 > drawn  # where the root was rounded up
     first = drawn - second * (second - 1) // 2
-    return CandidatePairs.among(items, first, second, possible, "drawn at random")
+    return CandidatePairs.among(items, np.stack([first, second], 1), possible, "drawn at random")
 
 
 def pairs_in_contexts(
@@ -168,7 +164,14 @@ def pairs_in_contexts(
     :raises ValueError: what `pool` and `contexts_at` raise; no pair of contexts that is left.
     """
     bases, contexts = candidates_of(model, items), contexts_at(model, at)
-    together = _seen_together(holding_duels(model).duels, contexts)
+    duels = holding_duels(model).duels
+    assert duels.item_rows is not None
+    number = {tuple(value): i for i, value in enumerate(contexts.values.tolist())}
+    of_row = np.array([number.get(tuple(row), -1) for row in duels.item_rows.values.tolist()])
+    sides = of_row[duels.events.pair_doors().features]
+    sides = sides[(sides >= 0).all(1)]
+    # Of contexts, by number, that both sides of a duel had, in either order.
+    together = np.unique(np.concatenate([sides, sides[:, ::-1]]), axis=0)
     if len(together) == 0:
         raise ValueError("No duel of the model had both its sides in these contexts; give others.")
     base, _ = bases_now(model, bases, 0 if items is None else len(bases.ids))
@@ -176,26 +179,15 @@ def pairs_in_contexts(
     kept = _that_differ(model, alike)
     u, c = len(kept), len(contexts)
     rows = in_rows(model, bases, np.repeat(base[kept], c), np.tile(contexts.values, (u, 1)))
-    lower, upper = _all_pairs(u)
-    possible = len(lower) * len(together)
+    pairs = _all_pairs(u)
+    possible = len(pairs) * len(together)
     drawn, chosen = np.arange(possible), "all that can occur"
     if possible > limit:
         drawn = np.sort(rng.choice(possible, limit, replace=False))
         chosen = "drawn at random of those that can occur"
     pair, where = np.divmod(drawn, len(together))
-    first = lower[pair] * c + together[where, 0]
-    second = upper[pair] * c + together[where, 1]
-    return CandidatePairs.among(rows, first, second, possible, chosen, equal_items=len(alike) - u)
-
-
-def _seen_together(duels: Duels, contexts: Contexts) -> IntArray:
-    """(p, 2) pairs of the contexts, by number, that both sides of a duel had, in either order."""
-    assert duels.item_rows is not None
-    number = {tuple(value): i for i, value in enumerate(contexts.values.tolist())}
-    of_row = np.array([number.get(tuple(row), -1) for row in duels.item_rows.values.tolist()])
-    sides = of_row[duels.events.pair_doors().features]
-    sides = sides[(sides >= 0).all(1)]
-    return np.unique(np.concatenate([sides, sides[:, ::-1]]), axis=0)
+    ends = pairs[pair] * c + together[where]
+    return CandidatePairs.among(rows, ends, possible, chosen, equal_items=len(alike) - u)
 
 
 def pairs_of_the_likely_best(
@@ -213,26 +205,26 @@ def pairs_of_the_likely_best(
     most = int((1.0 + np.sqrt(1.0 + 8.0 * limit)) / 2.0)
     most = most if most_items is None else min(most, most_items)
     chosen = "all"
-    if u > most and top is None:
-        items = items.select(np.sort(likely_best(model, items)[:most]))
-        chosen = f"all of the {most:,} items most likely to beat the best"
-    elif u > most and top is not None:
-        items = items.select(
-            likely_first(model.posterior(), numbered_inputs(model, items), top, most)
-        )
-        chosen = f"all of the {most:,} items most likely among the first {top:,}"
-    first, second = _all_pairs(len(items))
-    return CandidatePairs(items, first, second, possible, chosen)
+    if u > most:
+        if top is None:
+            likely, words = np.sort(likely_best(model, items)[:most]), "to beat the best"
+        else:
+            inputs = numbered_inputs(model, items)
+            likely = likely_first(model.posterior(), inputs, top, most)
+            words = f"among the first {top:,}"
+        items = items.select(likely)
+        chosen = f"all of the {most:,} items most likely {words}"
+    return CandidatePairs(items, _all_pairs(len(items)), possible, chosen)
 
 
-def _all_pairs(items: int) -> tuple[IntArray, IntArray]:
-    """Both sides of all pairs of so many items, (pairs,) each.
+def _all_pairs(items: int) -> IntArray:
+    """Both sides of all pairs of so many items, (pairs, 2).
 
     :raises NotEnoughMemory: more than is free.
     """
     # With what is computed of each: probabilities, scores.
     ask(6 * 8 * items**2, f"All pairs of {items:,} items", "give fewer candidates")
-    return np.triu_indices(items, 1)
+    return np.transpose(np.triu_indices(items, 1))
 
 
 def likely_best(model: Predicts, items: ItemSet) -> IntArray:
@@ -244,10 +236,10 @@ def likely_best(model: Predicts, items: ItemSet) -> IntArray:
     found = model.predict(pairs, items.inputs)
     behind, variance = found.mean, found.variance
     assert behind is not None and variance is not None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(variance > 0.0, behind / np.sqrt(np.maximum(variance, 0.0)), -np.inf)
+    z = np.full(len(items), -np.inf)
+    np.divide(behind, np.sqrt(np.maximum(variance, 0.0)), out=z, where=variance > 0.0)
     z[best] = np.inf
-    return np.asarray(np.argsort(-z, kind="stable"))
+    return np.argsort(-z, kind="stable")
 
 
 def likely_first(posterior: Any, inputs: FloatArray, top: int, most: int) -> IntArray:
@@ -260,8 +252,7 @@ def likely_first(posterior: Any, inputs: FloatArray, top: int, most: int) -> Int
 
 def representatives(inputs: FloatArray) -> tuple[IntArray, IntArray]:
     """For each of n inputs the first row that is equal to it, (n,), and all such rows, sorted."""
-    _, row_of_item, _ = distinct_rows(inputs)
-    _, first = np.unique(row_of_item, return_index=True)
+    first, row_of_item, _ = distinct_rows(inputs)
     return first[row_of_item], np.sort(first)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.items import (
     ItemSet,
+    Texts,
     feature_columns,
     is_array,
     known_items,
@@ -22,34 +23,14 @@ from sparse_prefgp.data.contexts import Contexts, ItemRows, row_id
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.roles import ORDER
 from sparse_prefgp.io.files import Table, id_text, load_items
-from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.io.texts import features_like
-from sparse_prefgp.io.values import refuse_itself
+from sparse_prefgp.io.values import OWN_ITEMS, refuse_itself
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import listing
-
-
-@dataclass(frozen=True, eq=False)
-class Bases:
-    """Items as their table has them, without contexts, of which rows are made."""
-
-    ids: tuple[Hashable, ...]
-    """(m,)."""
-    names: tuple[Hashable, ...]
-    """(m,) of the item that each is a row of."""
-    features: FloatArray
-    """(m, D) in model units; what stands in columns of the context has no meaning."""
-    levels_never_seen: Mapping[str, Mapping[int, str]]
-    name: str
-
-    @property
-    def lookup(self) -> dict[str, int]:
-        """The row of each id as text."""
-        return {id_text(value): i for i, value in enumerate(self.ids)}
 
 
 def has_contexts(model: Predicts, items: Any = None) -> bool:
@@ -63,18 +44,47 @@ def has_contexts(model: Predicts, items: Any = None) -> bool:
     return not is_array(items) and not set(rows.columns) <= set(load_items(items).frame.columns)
 
 
-def bases_of(model: Predicts, items: Any = None) -> Bases:
-    """The items of a raw table, and after them those of the model that are not among them.
+def bases_of(model: Predicts, items: Any = None) -> ItemSet:
+    """The items of a raw table, and after them those of the model that are not among them; as of
+    `candidates_of`.
 
     :raises ValueError: what `resolve_items` raises of a table.
     """
-    own = _own_bases(model.duels)
-    return own if items is None else _joined(_given_bases(model.duels, items), own)
+    own = candidates_of(model)
+    return own if items is None else candidates_of(model, items).followed_by(own)
 
 
-def candidates_of(model: Predicts, items: Any = None) -> Bases:
-    """The items of a raw table, by default those of the model."""
-    return _own_bases(model.duels) if items is None else _given_bases(model.duels, items)
+def candidates_of(model: Predicts, items: Any = None) -> ItemSet:
+    """The items of a raw table, by default those of the model, as their table has them: without
+    contexts. What stands in columns of these has no meaning, and none is known to the model."""
+    duels, rows = model.duels, _rows(model.duels)
+    if items is None:
+        first = np.sort(np.unique(list(map(id_text, rows.bases)), return_index=True)[1])
+        own = rows.select(first)
+        return _without_contexts(own.names, own.bases, duels.items[first], {}, OWN_ITEMS)
+    table, transform = load_items(items), duels.transform
+    assert transform is not None  # contexts are columns of tables
+    ids, _ = table.ids()
+    # Some value for each column of the context, to be replaced.
+    some = dict.fromkeys(rows.columns, 0.0) | dict.fromkeys(transform.dates, "1970-01-01")
+    some |= {name: transform.levels(name)[0] for name in transform.categorical}
+    frame = table.frame.assign(**{name: some[name] for name in rows.columns})
+    features = features_like(replace(table, frame=frame), transform, duels.roles.get(ORDER))
+    unknown = unknown_levels(duels, features, frame)
+    return _without_contexts(named_rows(duels, table, ids), ids, features, unknown, table.name)
+
+
+def _without_contexts(
+    names: tuple[Hashable, ...],
+    ids: tuple[Hashable, ...],
+    features: FloatArray,
+    levels: Mapping[str, Texts],
+    name: str,
+) -> ItemSet:
+    n = len(ids)
+    rows = ItemRows(names, ids, (), (), np.empty((n, 0), dtype=object))
+    nothing = np.zeros(n, dtype=np.int64)
+    return ItemSet(ids, features, nothing - 1, nothing, {}, levels, name, rows)
 
 
 def _rows(duels: KnownDuels) -> ItemRows:
@@ -82,60 +92,8 @@ def _rows(duels: KnownDuels) -> ItemRows:
     return duels.item_rows
 
 
-def _own_bases(duels: KnownDuels) -> Bases:
-    rows = _rows(duels)
-    _, first = np.unique([id_text(base) for base in rows.bases], return_index=True)
-    first = np.sort(first)
-    return Bases(
-        tuple(rows.bases[i] for i in first),
-        tuple(rows.names[i] for i in first),
-        duels.items[first],
-        {},
-        "the model's own items",
-    )
-
-
-def _given_bases(duels: KnownDuels, items: Any) -> Bases:
-    table, transform, rows = load_items(items), duels.transform, _rows(duels)
-    assert transform is not None  # contexts are columns of tables
-    ids, _ = table.ids()
-    frame = table.frame.assign(**_any_context(transform, rows.columns))
-    order = duels.roles.get(ORDER)
-    features = features_like(replace(table, frame=frame), transform, order)
-    return Bases(
-        ids,
-        named_rows(duels, table, ids),
-        features,
-        unknown_levels(duels, features, frame),
-        table.name,
-    )
-
-
-def _any_context(transform: FeatureTransform, columns: Sequence[str]) -> dict[str, Any]:
-    """Some value for each column of the context, to be replaced."""
-    some: dict[str, Any] = {}
-    for name in columns:
-        if name in transform.categorical:
-            some[name] = transform.levels(name)[0]
-        else:
-            some[name] = "1970-01-01" if name in transform.dates else 0.0
-    return some
-
-
-def _joined(given: Bases, own: Bases) -> Bases:
-    here = given.lookup
-    more = [i for i, base in enumerate(own.ids) if id_text(base) not in here]
-    return Bases(
-        given.ids + tuple(own.ids[i] for i in more),
-        given.names + tuple(own.names[i] for i in more),
-        np.concatenate([given.features, own.features[more]]),
-        given.levels_never_seen,
-        f"{given.name} or {own.name}" if more else given.name,
-    )
-
-
 def in_rows(
-    model: Predicts, bases: Bases, base: IntArray, values: npt.NDArray[np.object_]
+    model: Predicts, bases: ItemSet, base: IntArray, values: npt.NDArray[np.object_]
 ) -> ItemSet:
     """Items in contexts, (k,) rows.
 
@@ -146,39 +104,30 @@ def in_rows(
     duels = model.duels
     rows, transform = _rows(duels), duels.transform
     assert transform is not None
-    features = bases.features[base].copy()
-    frame = require_pandas().DataFrame(
-        {
-            name: values[:, j] if name in transform.categorical else _numbers(values[:, j])
-            for j, name in enumerate(rows.columns)
-        }
-    )
+    some = bases.select(base)
+    features = some.inputs  # a copy, as what is chosen by numbers is
+    frame = require_pandas().DataFrame(values, columns=list(rows.columns))
+    for name in rows.columns:
+        if name not in transform.categorical:
+            frame[name] = _numbers(frame[name])
     place = np.array(feature_columns(duels), dtype=object)
-    levels = {
-        name: {i: found[b] for i, b in enumerate(base.tolist()) if b in found}
-        for name, found in bases.levels_never_seen.items()
-    }
+    levels = {**some.levels_never_seen}
     for name in rows.columns:
         if name not in place:  # the same in all training duels
             continue
-        part = _only(transform, name)
+        units = transform.units(name)
+        if units is None:
+            part = FeatureTransform((), (), (), (name,), (transform.levels(name),))
+        else:
+            dates = (name,) if name in transform.dates else ()
+            part = FeatureTransform((name,), units[:1], units[1:], dates=dates)
         block = part.apply(frame, lambda i: f"the context {values[i].tolist()}")
         features[:, place == name] = block
         if name in transform.categorical:
-            none = np.flatnonzero(~block.any(1))
-            levels[name] = {int(i): str(frame[name].iloc[i]) for i in none}
-    made = ItemRows(
-        tuple(bases.names[i] for i in base),
-        tuple(bases.ids[i] for i in base),
-        rows.columns,
-        rows.shared,
-        values,
-        rows.column,
-    )
-    ids = tuple(
-        row_id(one, rows.columns, value) for one, value in zip(made.bases, values, strict=True)
-    )
-    levels = {name: found for name, found in levels.items() if found}
+            levels[name] = np.where(block.any(1), "", frame[name]).astype(object)
+    made = replace(rows, names=tuple(some.names), bases=some.ids, values=values)
+    both = zip(some.ids, values, strict=True)
+    ids = tuple(row_id(one, rows.columns, value) for one, value in both)
     return of_rows(model, ids, features, made, levels, bases.name)
 
 
@@ -191,15 +140,6 @@ def _numbers(texts: Any) -> list[Any]:
         except ValueError:
             found.append(text)
     return found
-
-
-def _only(transform: FeatureTransform, name: str) -> FeatureTransform:
-    """The part of a transform that makes one raw column."""
-    units = transform.units(name)
-    if units is None:
-        return FeatureTransform((), (), (), (name,), (transform.levels(name),))
-    dates = (name,) if name in transform.dates else ()
-    return FeatureTransform((name,), units[:1], units[1:], dates=dates)
 
 
 # ---- tables ------------------------------------------------------------------------------------
@@ -220,13 +160,12 @@ def met(
     if not has_contexts(model, items):
         return known_items(model, items), table
     bases = bases_of(model, items)
-    known = Ids(bases.lookup, bases.name)
-    base = [known.rows_in(table, side, what) for side in sides]
+    base = [bases.by_id.rows_in(table, side, what) for side in sides]
     if what == "duel":
         same = base[0] == base[1]
         refuse_itself(same, table.row, lambda i: f"item {str(bases.ids[base[0][i]])!r}")
     values = _contexts_of(model.duels, table, sides)
-    found = in_rows(model, bases, np.concatenate(base), np.concatenate(values))
+    found = in_rows(model, bases, np.concatenate(base), values)
     names = np.empty(len(found), dtype=object)
     names[:] = [id_text(value) for value in found.ids]
     k = len(table.frame)
@@ -237,10 +176,10 @@ def met(
 
 def _contexts_of(
     duels: KnownDuels, table: Table, sides: tuple[str, str]
-) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
-    """The context of both sides of each row of a table, as text."""
+) -> npt.NDArray[np.object_]:
+    """The contexts of the first sides of all rows of a table, and then of the second ones."""
     rows, frame = _rows(duels), table.frame
-    found = tuple(np.empty((len(frame), len(rows.columns)), dtype=object) for _ in sides)
+    found = np.empty((2, len(frame), len(rows.columns)), dtype=object)
     for j, name in enumerate(rows.columns):
         of_sides = [tuple(f"{s}_{name}" for s in w) for w in (sides, (WINNER, LOSER))]
         same = [(name, name)]  # a column of the duel; where each side has its own, what both have
@@ -260,7 +199,7 @@ def _contexts_of(
                     f"Column {column!r} has no value in {row}; fill in the context of that side."
                 )
             values[:, j] = texts
-    return found[0], found[1]
+    return found.reshape(-1, len(rows.columns))
 
 
 # ---- stated contexts ---------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from sparse_prefgp.analysis.items import (
     ItemSet,
     features_in_units_of,
     known_items,
-    numbers_by_name,
+    numbers_in_training,
 )
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.rivals import COIN, EQUAL_SHARES, KNOWS_NOTHING, rivals_of
@@ -46,6 +46,7 @@ from sparse_prefgp.analysis.trust import (
 from sparse_prefgp.analysis.updating import later_duels
 from sparse_prefgp.data.answers import TIE, Answers, Codes
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.roles import NONE, USUAL_NAMES
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
@@ -164,7 +165,10 @@ def evaluate(
     chunks: Iterable[Asked]
     of_events: dict[str, Any] = {}
     read: ReadAnswers | None = None
-    if not sets and _is_streamed(model, source, items):
+    # Of files without items features of their own, which are read in chunks, are all that sides
+    # can have where the model has no items.
+    alone = isinstance(source, str | os.PathLike) and not model.duels.has_items and items is None
+    if not sets and (alone or isinstance(source, StreamedDuels) or is_stream(source)):
         together.check(risk=risk is not None, trust=trust, streamed=True)
         stream, named = _in_units_of(model, source, items, columns)
         chunks, totals = asked_of_stream(stream, model), stream.totals
@@ -269,7 +273,7 @@ def _of_duels(
     unseen: dict[str, BoolArray] = {}
     if model.duels.held:
         doors, training = events.pair_doors(), holding_duels(model).duels
-        item = _items_of(read.items, training)
+        item = numbers_in_training(training, read.items.numbers, read.items.rows)
         unseen = unseen_pairs(training, *item[doors.features[doors.decided].T])
         _look_for_known(training, events, item[events.pairs], rely)
     return events, {"grouping": grouping_of_people(events), "unseen": unseen}
@@ -305,23 +309,6 @@ def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: boo
         )
 
 
-def _items_of(found: ItemSet, training: Duels) -> IntArray:
-    """The number that training duels have for the item of each row, (n,), -1 for others."""
-    if found.rows is None or training.item_rows is None:
-        return np.where(found.numbers >= 0, training.item[found.numbers], -1)
-    known = numbers_by_name(training)
-    return np.array([known.get(id_text(name), -1) for name in found.rows.names], dtype=np.int64)
-
-
-def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:
-    """Whether duels are to be read in chunks: streams, folders of files, and files for a model that
-    has no items, where they can only have features of their own."""
-    if isinstance(duels, StreamedDuels) or is_stream(duels):
-        return True
-    path = isinstance(duels, str | os.PathLike)
-    return path and not model.duels.has_items and items is None
-
-
 def _in_units_of(
     model: Predicts, duels: Any, items: Any, columns: Columns
 ) -> tuple[StreamedDuels, ItemSet | None]:
@@ -342,42 +329,35 @@ def _in_units_of(
     roles, called = roles_in(model, header, str(duels), columns, among=OF_STREAMS)
     header, duels = tuple(called), Renamed(duels, called)
     # A score counts duels as they were, whatever weight they had in a fit.
-    ignore = [name for name in WEIGHTS if name in header]
-    said: dict[str, Any] = {"sides": form.sides, "outcome": form.outcome}
+    said: dict[str, Any] = {"ignore": [name for name in WEIGHTS if name in header]}
+    said |= {"sides": form.sides, "outcome": form.outcome}
     said |= {"verdicts": form.verdicts, "scores": form.scores, "side": False}
     said |= {"grade": roles.grade, "grades": roles.levels, "counts": roles.count}
     said |= {"groups": roles.codes.get("judge"), "labels": roles.leaning}
     said["covariates"] = roles.covariates
     if not {*SIDES} <= {*header} and items is None:
-        if own.transform is not None and own.transform.beyond_numbers is not None:
+        beyond = (own.transform or NO_FEATURES).beyond_numbers
+        if beyond is not None:
             raise ValueError(
                 "The duels have features of both sides, which are numbers, but some of the model "
-                f"are made of {own.transform.beyond_numbers}; give duels between items."
+                f"are made of {beyond}; give duels between items."
             )
-        standardise = False if own.transform is None else own.transform
-        more: dict[str, Any] = {"standardise": standardise, "ignore": ignore, **said}
-        return stream_duels(duels, features=own.feature_names, **more), None
-    if has_contexts(model, items):
-        return _in_contexts(model, duels, items, {"ignore": ignore, **said})
-    found = known_items(model, items)
-    table = ItemTable(found.inputs, found.ids, own.feature_names)
-    return stream_duels(duels, table, ignore=ignore, **said), found
-
-
-def _in_contexts(
-    model: Predicts, duels: Any, items: Any, options: dict[str, Any]
-) -> tuple[StreamedDuels, ItemSet]:
-    """Duels of files in the contexts of their items."""
-    bases, rows = bases_of(model, items), model.duels.item_rows
+        said["standardise"] = own.transform or False
+        return stream_duels(duels, features=own.feature_names, **said), None
+    if not has_contexts(model, items):
+        found = known_items(model, items)
+        table = ItemTable(found.inputs, found.ids, own.feature_names)
+        return stream_duels(duels, table, **said), found
+    bases, rows = bases_of(model, items), own.item_rows
     assert rows is not None
     ids = ItemTable(np.empty((len(bases.ids), 0)), bases.ids)
     sets: list[ItemSet] = []
 
     def place(there: Met) -> ItemTable:
         sets.append(in_rows(model, bases, there.base, there.contexts()))
-        return rows_met(sets[0].inputs, sets[0].ids, model.duels.transform, there, ids)
+        return rows_met(sets[0].inputs, sets[0].ids, own.transform, there, ids)
 
-    stream = stream_duels(duels, InContexts(ids, place), context=rows.columns, **options)
+    stream = stream_duels(duels, InContexts(ids, place), context=rows.columns, **said)
     return stream, sets[0]
 
 

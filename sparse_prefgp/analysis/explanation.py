@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +12,17 @@ import tensorflow as tf
 
 from sparse_prefgp.analysis.boards import at_a_date
 from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
-from sparse_prefgp.analysis.items import feature_columns, feature_parts, known_items
-from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.items import (
+    feature_columns,
+    feature_parts,
+    known_items,
+    raw_value,
+)
+from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.covariances.item_effect import context_columns, item_effects
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
-from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.items import check_features
 from sparse_prefgp.data.texts import without_markup
 from sparse_prefgp.io.files import id_text
@@ -36,7 +41,6 @@ PATH = "integrated path"
 ITEM_EFFECT, PAIR_EFFECT = "item effect", "pair effect"
 ITEM_AND_PAIR = "item and pair effects"
 IN_TIME = "utility in time"
-UNKNOWN_LEVEL = "(none of the known levels)"
 STEPS, MOST_STEPS = 32, 4096
 # Of the larger of the utility difference and its standard deviation.
 RELATIVE_TOLERANCE = 1e-6
@@ -45,7 +49,6 @@ FEATURES_SHOWN = 20
 SHOWN_AS_0 = 5e-4
 # Of the words behind texts, so many are shown for each direction, and kept.
 WORDS_SHOWN, WORDS_KEPT = 8, 100
-RAW_DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,10 +112,8 @@ class Explanation(Result):
         """The text below the table: how the difference was explained."""
         missed = f"miss the difference by {abs(self.residual):.0e}"
         adds_up = abs(self.residual) <= RELATIVE_TOLERANCE * abs(self.difference)
-        how = f"add up to the difference; + speaks for {self.first}."
-        if not adds_up:
-            how = f"{missed}; + speaks for {self.first}."
-        lines = [f"Contributions {how}"]
+        how = "add up to the difference" if adds_up else missed
+        lines = [f"Contributions {how}; + speaks for {self.first}."]
         if self.steps is None:
             lines.append(f"They are {self.method}.")
         else:
@@ -171,10 +172,10 @@ class Explanation(Result):
         for name, items in self.scored.items():
             for item, counted in items.items():
                 for sign, what in ((1.0, "for"), (-1.0, "against")):
-                    largest = [one for one in counted if sign * one[1] > 0.0][:WORDS_SHOWN]
-                    if largest:
-                        told = ", ".join(f"{word} {much:+.2f}" for word, much in largest)
-                        lines.append(f"{name} of {item}, what counts {what} it: {told}")
+                    told = [f"{word} {much:+.2f}" for word, much in counted if sign * much > 0.0]
+                    if told:
+                        shown = ", ".join(told[:WORDS_SHOWN])
+                        lines.append(f"{name} of {item}, what counts {what} it: {shown}")
         return [self.headline, table, *lines, *self._how()]
 
 
@@ -186,7 +187,7 @@ def explain(
     *,
     steps: int = STEPS,
     at: Any = None,
-    person: Hashable | list[Hashable] | None = None,
+    person: Person = None,
 ) -> Explanation:
     """What each feature adds to the expected utility of `first` over that of `second`.
 
@@ -223,7 +224,13 @@ def explain(
     steps = whole_number("steps", steps, 1)
     model = seen_by(model, person)
     model, at = at_a_date(model, () if at is None else at)
-    at = _one_place(at)
+    if isinstance(at, list | tuple):
+        if len(at) > 1:
+            raise ValueError(
+                f"Several contexts were asked for, {at[0]} and {at[1]}; give those of both sides "
+                "in one, as surface=clay,first_home=1 (--at)."
+            )
+        at = at[0] if at else None
     if np.ndim(first) == 0 and np.ndim(second) == 0:
         first, second, items = _in_context(model, first, second, items, at)
     elif at is not None:
@@ -248,7 +255,7 @@ def explain(
         means, points, converged = _path(model, sides, points_at, target, steps, tolerance)
         variances = np.full(len(means), np.nan)
     rows = [
-        (part.name, *(_value(model.duels, part.name, side[part.columns]) for side in sides))
+        (part.name, *(raw_value(model.duels, part.name, side[part.columns]) for side in sides))
         for part in parts
     ]
     if model.inputs.layout.numbered:
@@ -257,20 +264,21 @@ def explain(
         for name, more_mean, more_variance in _own(model, sides, numbers):
             means, variances = np.append(means, more_mean), np.append(variances, more_variance)
             rows.append((name, known[0], known[1]))
-    said = () if model.duels.transform is None else model.duels.transform.texts
-    words, scored = {}, {}
-    if said:
-        slopes = _slopes(model, sides, steps)
-        for text in said:
-            own = np.flatnonzero(np.isin(feature_columns(model.duels), text.made_of))
-            words[text.words] = text.transform.word_weights(slopes[own])
-            if text.transform.score is not None:
-                counted = text.transform.score.contributions
-                scored[text.score] = {
-                    name: counted(without_markup(given[text.column]))[:WORDS_KEPT]
-                    for name, given in zip(names, texts, strict=True)
-                    if given.get(text.column)
-                }
+    said = (model.duels.transform or NO_FEATURES).texts
+    words: dict[str, Any] = {}
+    scored: dict[str, Any] = {}
+    slopes = _slopes(model, sides, steps) if said else np.zeros(0)
+    for text in said:
+        own = np.flatnonzero(np.isin(feature_columns(model.duels), text.made_of))
+        words[text.words] = text.transform.word_weights(slopes[own])[:WORDS_KEPT]
+        if text.transform.score is not None:
+            counted = text.transform.score.contributions
+            of_items = {
+                name: counted(without_markup(given[text.column]))[:WORDS_KEPT]
+                for name, given in zip(names, texts, strict=True)
+                if given.get(text.column)
+            }
+            scored |= {text.score: of_items} if of_items else {}
     frame = require_pandas().DataFrame(rows, columns=["feature", "first", "second"])
     frame["contribution"] = means + 0.0
     frame["sd"] = np.sqrt(np.maximum(variances, 0.0))
@@ -289,24 +297,9 @@ def explain(
         converged=converged,
         negative_variances=int(variance < 0.0) + int((variances < 0.0).sum()),
         tie_probability=None if model.likelihood.margin is None else float(tied),
-        words={name: slopes[:WORDS_KEPT] for name, slopes in words.items()},
-        scored={name: items for name, items in scored.items() if items},
+        words=words,
+        scored=scored,
     )
-
-
-def _one_place(at: Any) -> str | Mapping[str, Any] | None:
-    """The context of both sides, of which there is one.
-
-    :raises ValueError: several.
-    """
-    if not isinstance(at, list | tuple):
-        return at
-    if len(at) > 1:
-        raise ValueError(
-            f"Several contexts were asked for, {at[0]} and {at[1]}; give those of both sides in "
-            "one, as surface=clay,first_home=1 (--at)."
-        )
-    return at[0] if at else None
 
 
 # ---- the pair ----------------------------------------------------------------------------------
@@ -314,25 +307,23 @@ def _one_place(at: Any) -> str | Mapping[str, Any] | None:
 
 def _pair(
     model: Predicts, first: Any, second: Any, items: Any
-) -> tuple[tuple[str, str], FloatArray, list[dict[str, str]]]:
+) -> tuple[tuple[str, ...], FloatArray, tuple[dict[str, str], ...]]:
     """What the items are called, their inputs (2, D) or (2, D + 1), and what is known of their
     texts, by column."""
     d = model.duels.num_features
-    known = None
-    names, rows, texts = [], [], []
+    known, found = None, []
     for label, value in (("first", first), ("second", second)):
         if np.ndim(value) == 0:
             known = known_items(model, items) if known is None else known
-            row = known.find(value)
+            row = known.by_id.find(id_text(value))
             if row is None:
                 raise ValueError(
                     f"The {label} item {shortened(value)} is not an item id of {known.name}; "
-                    f"{known.meant(value)}correct the id, or give a table with that item (--items, "
-                    "items=)."
+                    f"{known.by_id.meant(id_text(value))}correct the id, or give a table with that "
+                    "item (--items, items=)."
                 )
-            names.append(str(value))
-            rows.append(known.inputs[row])
-            texts.append({name: each[row] for name, each in known.texts.items()})
+            texts = {name: each[row] for name, each in known.texts.items()}
+            found.append((str(value), known.inputs[row], texts))
             continue
         array = check_features(np.asarray(value)[None], label, model.duels.feature_names)[0]
         if len(array) != d and not (model.inputs.layout.numbered and len(array) == d + 1):
@@ -342,51 +333,27 @@ def _pair(
             )
         if model.inputs.layout.numbered and len(array) == d:
             array = np.append(array, -1.0)
-        names.append(f"the {label} item")
-        rows.append(array)
-        texts.append({})
+        found.append((f"the {label} item", array, {}))
     if np.ndim(first) == 0 and np.ndim(second) == 0 and id_text(first) == id_text(second):
         raise ValueError(
             f"The first and the second item are both {shortened(first)}; give two different items."
         )
-    return (names[0], names[1]), np.stack(rows), texts
+    names, rows, of_texts = zip(*found, strict=True)
+    return names, np.stack(rows), of_texts
 
 
 def _in_context(
     model: Predicts, first: Any, second: Any, items: Any, at: Any
 ) -> tuple[Any, Any, Any]:
     """Ids of the rows of both sides in a context, and where these are found."""
-    sides = {"first": [first], "second": [second]}
-    if at is None and not has_contexts(model, items):
-        return first, second, items
-    columns = {} if at is None else {name: [value] for name, value in stated(at).items()}
-    if at is not None and not has_contexts(model, items):
+    if not has_contexts(model, items):
+        if at is None:
+            return first, second, items
         contexts_at(model, [at])  # refused of a model without
-    table, names = load_pairs(require_pandas().DataFrame({**sides, **columns}))
+    row = {"first": first, "second": second, **({} if at is None else stated(at))}
+    table, names = load_pairs(require_pandas().DataFrame([row]))
     found, placed = met(model, items, table, names, "pair")
     return placed.frame["first"].iloc[0], placed.frame["second"].iloc[0], found
-
-
-def _value(duels: KnownDuels, name: str, entries: FloatArray) -> Hashable:
-    """A feature of one item as it was in the raw table, where the transform allows; of what was
-    reduced nothing, as the model does not keep it."""
-    transform = duels.transform
-    if transform is None:
-        return float(entries[0]) + 0.0
-    units = transform.units(name)
-    if units is not None:
-        mean, scale = units
-        # Standardising keeps about so many digits; the others would be noise.
-        decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
-        return round(float(entries[0]) * scale + mean, decimals) + 0.0  # never -0.0
-    if name not in transform.categorical:
-        return ""
-    levels = transform.levels(name)
-    if not entries.any():
-        return UNKNOWN_LEVEL
-    if entries.sum() == 1.0 and entries.max() == 1.0:
-        return levels[int(entries.argmax())]
-    return ", ".join(f"{x:g} {level}" for x, level in zip(entries, levels, strict=True) if x)
 
 
 # ---- contributions -----------------------------------------------------------------------------
@@ -419,7 +386,10 @@ def _own(
     """What two items have besides their features: names, means and variances, (1,) each."""
     mean, variance = _effects(model, sides, numbers)
     if not model.inputs.layout.dated:
-        return [(_effect_name(model), mean, variance)]
+        name = ITEM_EFFECT
+        if pair_effect(model.kernel) is not None:
+            name = ITEM_AND_PAIR if item_effects(model.kernel) else PAIR_EFFECT
+        return [(name, mean, variance)]
     apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
     rows = model.in_time.with_dates(np.column_stack([sides, apart]))
     moved, of_it = model.in_time.posterior().moved_apart(as_float(rows))
@@ -427,13 +397,6 @@ def _own(
     if item_effects(model.kernel):
         found.insert(0, (ITEM_EFFECT, mean - moved, np.full(1, np.nan)))
     return found
-
-
-def _effect_name(model: Predicts) -> str:
-    """What two items have besides their features."""
-    if pair_effect(model.kernel) is None:
-        return ITEM_EFFECT
-    return ITEM_AND_PAIR if item_effects(model.kernel) else PAIR_EFFECT
 
 
 def _acquaintance(duels: KnownDuels, number: int) -> str:
@@ -471,20 +434,17 @@ def _path(
     tolerance: float,
 ) -> tuple[FloatArray, int, bool]:
     """Contributions by integrated gradients, the points it took, whether the tolerance was met."""
-    found = _integrated(model, sides, changed, steps)
+    # Of the gradient of E f from second to first, that along each feature's part of the step.
+    steps_of_parts, found = changed - sides[1], None
     while True:
-        finer = _integrated(model, sides, changed, 2 * steps)
-        change = float(np.abs(finer - found).max())
-        steps, found = 2 * steps, finer
+        finer = steps_of_parts @ _slopes(model, sides, steps)
+        change = np.inf if found is None else float(np.abs(finer - found).max())
+        found = finer
         if max(change, abs(target - float(found.sum()))) <= tolerance:
             return found, steps, True
-        if steps >= MOST_STEPS:
+        if steps >= MOST_STEPS and np.isfinite(change):
             return found, steps, False
-
-
-def _integrated(model: Predicts, sides: FloatArray, changed: FloatArray, steps: int) -> FloatArray:
-    """(first - second) × the integral of the gradient of E f from second to first, by feature."""
-    return np.asarray((changed - sides[1]) @ _slopes(model, sides, steps))
+        steps *= 2
 
 
 def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
@@ -495,10 +455,8 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
     inputs = as_float(_unknown(model, points))
     posterior = model.posterior_of_outcomes()
     if isinstance(posterior, TimePosterior):  # a sweep in NumPy, but for one date features alone
-        inputs, posterior = (
-            as_float(model.in_time.with_dates(inputs.numpy())),
-            posterior.at_its_date,
-        )
+        inputs = as_float(model.in_time.with_dates(inputs.numpy()))
+        posterior = posterior.at_its_date
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         mean = posterior.mean(inputs)
@@ -509,7 +467,7 @@ def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
             f"integrated path with the kernel {type(model.kernel).__name__}; use a kernel that is "
             "additive over the features."
         )
-    return np.asarray(0.5 * weight @ gradient)
+    return 0.5 * weight @ gradient
 
 
 # ---- text --------------------------------------------------------------------------------------

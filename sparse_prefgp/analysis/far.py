@@ -7,11 +7,8 @@ training item, against those that training items have from each other.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
-
-Floats = npt.NDArray[np.float32]
 
 # So many training items stand for all, and so many others say how far is usual.
 REFERENCES, OTHERS = 5000, 2000
@@ -28,38 +25,18 @@ def far_from(training: FloatArray, features: FloatArray) -> BoolArray:
     :return: (N,) whether the distance to the nearest training item is above that of 99 % of the
         training items to their nearest other one.
     """
+    from sklearn.neighbors import NearestNeighbors
+
     n = len(training)
     if n < 2 or not len(features):
         return np.zeros(len(features), dtype=bool)
-    rows = training.astype(np.float32)
-    if n <= REFERENCES:
-        reference = rows
-        usual = _to_others(rows)
-    else:
+    rows, others = training.astype(np.float32), None
+    if n > REFERENCES:
         at = np.unique(np.linspace(0, n - 1, REFERENCES).astype(np.int64))
         rest = np.setdiff1d(np.arange(n), at)
-        reference = rows[at]
-        usual = _nearest(rows[rest[:: max(1, len(rest) // OTHERS)]], reference)
-    found: BoolArray = _nearest(features.astype(np.float32), reference) > np.quantile(usual, USUAL)
+        rows, others = rows[at], rows[rest[:: max(1, len(rest) // OTHERS)]]
+    # Of training items themselves, where there are no others, the nearest is another one.
+    nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(rows).kneighbors
+    usual, away = (nearest(some)[0][:, 0] for some in (others, features.astype(np.float32)))
+    found: BoolArray = away > np.quantile(usual.astype(np.float64), USUAL)
     return found
-
-
-def _nearest(rows: Floats, reference: Floats) -> FloatArray:
-    """Distance of each row to the nearest reference, (N,), a chunk at a time."""
-    from sklearn import metrics
-
-    _, distances = metrics.pairwise_distances_argmin_min(rows, reference)
-    return np.asarray(distances, dtype=np.float64)
-
-
-def _to_others(rows: Floats) -> FloatArray:
-    """Distance of each row to the nearest one that is another, (n,)."""
-    from sklearn import metrics
-
-    found = []
-    for start in range(0, len(rows), 1000):
-        part = rows[start : start + 1000]
-        apart = metrics.pairwise_distances(part, rows)
-        apart[np.arange(len(part)), start + np.arange(len(part))] = np.inf
-        found.append(apart.min(1))
-    return np.concatenate(found).astype(np.float64)

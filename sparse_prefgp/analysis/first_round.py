@@ -34,7 +34,7 @@ class FirstRound(Result):
 
     def table(self, most: int | None = None) -> Table:
         """The pairs, in the order in which to ask them."""
-        shown = self.frame if most is None else self.frame.head(most)
+        shown = self.frame.iloc[:most]
         title = "Ask first"
         if len(shown) < len(self.frame):
             title = first_of(len(shown), len(self.frame), "pairs to ask first")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.far import far_from
-from sparse_prefgp.data.contexts import ItemRows, names_of_rows
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column, texts_in
 from sparse_prefgp.data.items import check_features
@@ -29,8 +31,11 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import agreeing, counted
 
+Texts = npt.NDArray[np.object_]
 # Standardised values of one raw value, read or computed twice, differ by less.
 ROUNDING = 1e-9
+UNKNOWN_LEVEL = "(none of the known levels)"
+RAW_DIGITS = 12
 # Scores of a reduction, which are rounded to single precision.
 SINGLE = 1e-6
 
@@ -55,13 +60,14 @@ class ItemSet:
     out. Of reduced features, whether it is farther from these items than they are from each other,
     see `far_from`.
     """
-    levels_never_seen: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    """For each categorical column, row -> its unknown level."""
+    levels_never_seen: Mapping[str, Texts] = field(default_factory=dict)
+    """For each categorical column with some, (n,) the levels that the model does not know, else
+    empty."""
     name: str = "the items"
     """How a message names where the items are from."""
     rows: ItemRows | None = None
     """Of which item each row is, and in which context; None where each is an item."""
-    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    texts: Mapping[str, Texts] = field(default_factory=dict)
     """For each column of texts, (n,) those of the items, empty of items that the model alone knows,
     as it keeps none; without columns where no table gave any.
     """
@@ -72,9 +78,7 @@ class ItemSet:
     @property
     def names(self) -> Sequence[Hashable]:
         """(n,) the name of the item of each row."""
-        found = names_of_rows(self.ids, self.rows)
-        assert found is not None
-        return found
+        return self.ids if self.rows is None else self.rows.names
 
     def __repr__(self) -> str:
         known, outside = int((self.numbers >= 0).sum()), int(self.outside.sum())
@@ -85,10 +89,8 @@ class ItemSet:
     @cached_property
     def outside(self) -> BoolArray:
         """(n,) whether any feature lies outside the range of the training items."""
-        result = np.zeros(len(self), dtype=bool)
-        for mask in self.outside_by_feature.values():
-            result |= mask
-        return result
+        nowhere = np.zeros(len(self), dtype=bool)
+        return np.logical_or.reduce([nowhere, *self.outside_by_feature.values()])
 
     @property
     def outside_features(self) -> dict[str, int]:
@@ -107,7 +109,10 @@ class ItemSet:
     @property
     def unknown_levels(self) -> dict[str, dict[str, int]]:
         """How many items have each level that the model does not know, per categorical column."""
-        return {name: dict(Counter(rows.values())) for name, rows in self.levels_never_seen.items()}
+        return {
+            name: dict(Counter(filter(None, levels)))
+            for name, levels in self.levels_never_seen.items()
+        }
 
     @cached_property
     def lookup(self) -> dict[str, int]:
@@ -126,47 +131,32 @@ class ItemSet:
             rows[text] = i
         return rows
 
-    def find(self, value: Any) -> int | None:
-        """The row of an id, by the rule for the ids of files; None if there is none."""
-        return Ids(self.lookup).find(id_text(value))
+    @cached_property
+    def by_id(self) -> Ids:
+        """Finds the row of an id, by the rule for the ids of files.
 
-    def meant(self, value: Any) -> str:
-        """The beginning of a remedy for an id that there is not, see `meant_id`."""
-        return Ids(self.lookup).meant(id_text(value))
-
-    def rows_in(self, table: Table, column: str, what: str = "duel") -> IntArray:
-        """The row of each id in a column of a table whose rows are duels, or `what` it says.
-
-        :raises ValueError: an unknown or missing id, with the row of the table.
+        :raises ValueError: two ids that read alike.
         """
-        return Ids(self.lookup, self.name).rows_in(table, column, what)
+        return Ids(self.lookup, self.name)
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""
         index = np.asarray(rows)
         chosen = np.arange(len(self))[index if index.size else np.empty(0, dtype=np.int64)]
-        position = {int(row): i for i, row in enumerate(chosen)}
-        levels = {
-            name: {position[row]: level for row, level in found.items() if row in position}
-            for name, found in self.levels_never_seen.items()
-        }
         return replace(
             self,
             ids=tuple(self.ids[i] for i in chosen),
             inputs=self.inputs[chosen],
             numbers=self.numbers[chosen],
             comparisons=self.comparisons[chosen],
-            outside_by_feature=_with_any(
-                {k: m[chosen] for k, m in self.outside_by_feature.items()}
-            ),
-            levels_never_seen={name: found for name, found in levels.items() if found},
+            outside_by_feature=_with_any(self.outside_by_feature, chosen),
+            levels_never_seen=_with_any(self.levels_never_seen, chosen),
             rows=None if self.rows is None else self.rows.select(chosen),
-            texts={name: [found[i] for i in chosen] for name, found in self.texts.items()},
+            texts=_with_any(self.texts, chosen),
         )
 
     def followed_by(self, other: ItemSet) -> ItemSet:
         """These items and then those of `other` that are not among them, by id and by number."""
-        n = len(self)
         known = set(self.lookup)
         here = (other.numbers >= 0) & np.isin(other.numbers, self.numbers)
         more = other.select(
@@ -174,40 +164,26 @@ class ItemSet:
         )
         if len(more) == 0:
             return self
-        names = dict.fromkeys([*self.outside_by_feature, *more.outside_by_feature])
-        columns = dict.fromkeys([*self.levels_never_seen, *more.levels_never_seen])
+
+        def joined(field: str, fill: Any) -> dict[str, Any]:
+            each = [(getattr(part, field), np.full(len(part), fill)) for part in (self, more)]
+            return {
+                name: np.concatenate([columns.get(name, nothing) for columns, nothing in each])
+                for name in dict.fromkeys([*each[0][0], *each[1][0]])
+            }
+
         return ItemSet(
             self.ids + more.ids,
             np.concatenate([self.inputs, more.inputs]),
             np.concatenate([self.numbers, more.numbers]),
             np.concatenate([self.comparisons, more.comparisons]),
-            {
-                name: np.concatenate(
-                    [
-                        part.outside_by_feature.get(name, np.zeros(len(part), dtype=bool))
-                        for part in (self, more)
-                    ]
-                )
-                for name in names
-            },
-            {
-                name: {
-                    **self.levels_never_seen.get(name, {}),
-                    **{n + i: v for i, v in more.levels_never_seen.get(name, {}).items()},
-                }
-                for name in columns
-            },
+            joined("outside_by_feature", False),
+            joined("levels_never_seen", ""),
             f"{self.name} or {other.name}",
             self.rows
             if self.rows is None or more.rows is None
             else self.rows.followed_by(more.rows),
-            {
-                name: [
-                    *self.texts.get(name, [""] * n),
-                    *more.texts.get(name, [""] * len(more)),
-                ]
-                for name in dict.fromkeys([*self.texts, *more.texts])
-            },
+            joined("texts", ""),
         )
 
 
@@ -238,27 +214,28 @@ def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
                 "features; give the same columns in the units of model.duels.items."
             )
         n = len(features)
-        return _item_set(model, tuple(range(n)), features, np.full(n, -1), {}, "the array of items")
+        return _item_set(model, tuple(range(n)), features, np.full(n, -1), "the array of items")
     transform = NO_FEATURES if duels.num_features == 0 else duels.transform
     if transform is None:
         raise together.refused(no_transform=True, raw_items=True)
-    table = _without_none(duels, load_items(items, transform.categorical_columns))
+    table, own = load_items(items, transform.categorical_columns), duels.item_rows
+    if NONE not in table.frame.columns and len(none_of(duels)) == 1:
+        table = replace(table, frame=table.frame.assign(**{NONE: 0.0}))
     ids, lookup = table.ids()
     features = features_like(table, transform, duels.roles.get(ORDER))
-    unknown = unknown_levels(duels, features, table.frame)
-    numbers = _known_numbers(model, lookup)
-    if duels.item_rows is None:
-        texts = {name: texts_in(table.frame, name) for name in transform.text_columns}
-        found = _item_set(model, ids, features, numbers, unknown, table.name)
-        return replace(found, texts=texts)
-    columns, shared = duels.item_rows.columns, duels.item_rows.shared
-    values = np.empty((len(ids), len(columns)), dtype=object)
-    for j, name in enumerate(columns):
-        values[:, j] = [id_text(value) for value in table.frame[name]]
-    rows = ItemRows(
-        named_rows(duels, table, ids), ids, columns, shared, values, duels.item_rows.column
-    )
-    return _item_set(model, ids, features, numbers, unknown, table.name, rows)
+    said: dict[str, Any] = {"levels_never_seen": unknown_levels(duels, features, table.frame)}
+    if own is None:
+        said["texts"] = {
+            name: np.array(texts_in(table.frame, name), dtype=object)
+            for name in transform.text_columns
+        }
+    else:
+        values = np.empty((len(ids), len(own.columns)), dtype=object)
+        for j, name in enumerate(own.columns):
+            values[:, j] = [id_text(value) for value in table.frame[name]]
+        named = named_rows(duels, table, ids)
+        said["rows"] = replace(own, names=named, bases=ids, values=values)
+    return _item_set(model, ids, features, _known_numbers(model, lookup), table.name, **said)
 
 
 def described_items(model: Predicts, table: Table, none: BoolArray) -> ItemSet:
@@ -284,41 +261,30 @@ def described_items(model: Predicts, table: Table, none: BoolArray) -> ItemSet:
                 f"these, but {len(own_none) or 'no'} items of the model are; give its attributes."
             )
         features[none] = own_none
-    names = named_rows(duels, table, ids)
-    column = None if duels.item_rows is None else duels.item_rows.column
-    said = ["" if column is None else id_text(name) for name in names]
-    known: dict[tuple[str, bytes], int] = {}
+    rows, own = None, duels.item_rows
+    said, own_said = [""] * len(ids), [""] * duels.num_items
+    if own is not None and own.column is not None:
+        names, no_context = named_rows(duels, table, ids), np.empty((len(ids), 0), dtype=object)
+        rows = ItemRows(names, ids, (), (), no_context, own.column)
+        said, own_said = list(map(id_text, names)), list(map(id_text, own.names))
+    known = {}
     if duels.has_items:
-        own = [""] * duels.num_items
-        if column is not None and duels.item_rows is not None:
-            own = [id_text(name) for name in duels.item_rows.names]
-        rows = zip(own, duels.items + 0.0, strict=True)
-        known = {(name, row.tobytes()): i for i, (name, row) in enumerate(rows)}
+        each = zip(own_said, duels.items + 0.0, strict=True)
+        known = {(name, row.tobytes()): i for i, (name, row) in enumerate(each)}
     each = zip(said, features + 0.0, strict=True)
     numbers = np.array([known.get((name, row.tobytes()), -1) for name, row in each], np.int64)
-    rows_of = None
-    if column is not None:
-        no_context = np.empty((len(ids), 0), dtype=object)
-        rows_of = ItemRows(names, ids, (), (), no_context, column)
     unknown = unknown_levels(duels, features, table.frame)
-    return _item_set(model, ids, features, numbers, unknown, table.name, rows_of)
+    return _item_set(model, ids, features, numbers, table.name, rows, levels_never_seen=unknown)
 
 
 def none_of(duels: KnownDuels) -> FloatArray:
     """The features of the items of a model that are "none of these", (0 or more, D)."""
-    transform = duels.transform
-    if transform is None or NONE not in transform.numeric or not duels.has_items:
+    transform = duels.transform or NO_FEATURES
+    if NONE not in transform.numeric or not duels.has_items:
         return np.empty((0, duels.num_features))
     j = transform.numeric.index(NONE)
     is_none = duels.items[:, j] * transform.scale[j] + transform.mean[j] > 0.5
     return np.unique(duels.items[is_none], axis=0)
-
-
-def _without_none(duels: KnownDuels, table: Table) -> Table:
-    """Items none of which is "none of these", where the model alone knows what that is."""
-    if NONE in table.frame.columns or len(none_of(duels)) != 1:
-        return table
-    return replace(table, frame=table.frame.assign(**{NONE: 0.0}))
 
 
 def far_sentences(
@@ -341,19 +307,17 @@ def far_sentences(
     return told if outside else told[1:]
 
 
-def unknown_levels(
-    duels: KnownDuels, features: FloatArray, frame: Any
-) -> dict[str, dict[int, str]]:
-    """For each categorical column with some, row -> its level that the model does not know."""
+def unknown_levels(duels: KnownDuels, features: FloatArray, frame: Any) -> dict[str, Texts]:
+    """`levels_never_seen` of the items of a data frame."""
     known = [(name, block.any(1)) for name, block in _level_blocks(duels, features)]
-    reduced = None if duels.transform is None else duels.transform.reduced
+    reduced = (duels.transform or NO_FEATURES).reduced
     if reduced is not None:
         inputs = reduced.inputs
         for name, levels in zip(inputs.categorical, inputs.categories, strict=True):
             text = text_column(frame, name, levels=levels).astype(str)
             known.append((name, np.isin(text, levels)))
     return {
-        name: {int(i): str(frame[name].iloc[i]) for i in np.flatnonzero(~there)}
+        name: np.where(there, "", [*map(str, frame[name])]).astype(object)
         for name, there in known
         if not there.all()
     }
@@ -373,14 +337,15 @@ def of_rows(
     ids: tuple[Hashable, ...],
     features: FloatArray,
     rows: ItemRows,
-    unknown: Mapping[str, Mapping[int, str]],
+    unknown: Mapping[str, Texts],
     name: str,
 ) -> ItemSet:
     """Items in contexts, known by the ids of their rows."""
     texts = [id_text(value) for value in ids]  # some may be there several times
     lookup = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     numbers = _known_numbers(model, lookup)[[lookup[text] for text in texts]]
-    return _item_set(model, ids, features, numbers, unknown, name, rows)
+    unknown = _with_any(unknown)
+    return _item_set(model, ids, features, numbers, name, rows, levels_never_seen=unknown)
 
 
 def is_array(items: Any) -> bool:
@@ -411,7 +376,7 @@ def items_of(model: Predicts, duels: Duels) -> ItemSet:
         numbers = np.arange(duels.num_items)
     ids = given.ids if duels.item_ids is None else duels.item_ids
     rows = duels.item_rows
-    return _item_set(model, ids, features, numbers, {}, "the items of the duels", rows)
+    return _item_set(model, ids, features, numbers, "the items of the duels", rows)
 
 
 def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:
@@ -471,7 +436,7 @@ def own_items(model: Predicts) -> ItemSet:
     n = model.duels.num_items
     ids = tuple(range(n)) if model.duels.item_ids is None else model.duels.item_ids
     numbers, rows = np.arange(n), model.duels.item_rows
-    return _item_set(model, ids, model.duels.items, numbers, {}, OWN_ITEMS, rows)
+    return _item_set(model, ids, model.duels.items, numbers, OWN_ITEMS, rows)
 
 
 def feature_columns(duels: KnownDuels) -> tuple[str, ...]:
@@ -512,7 +477,7 @@ def feature_parts(duels: KnownDuels) -> list[FeaturePart]:
     over from another item is a step of (y' - y) V_b' V_b.
     """
     names = np.array(feature_columns(duels), dtype=object)
-    reduced = None if duels.transform is None else duels.transform.reduced
+    reduced = (duels.transform or NO_FEATURES).reduced
     found: list[FeaturePart] = []
     for name in dict.fromkeys(names):
         columns = np.flatnonzero(names == name)
@@ -529,19 +494,17 @@ def _item_set(
     ids: tuple[Hashable, ...],
     features: FloatArray,
     numbers: IntArray,
-    unknown: Mapping[str, Mapping[int, str]],
     name: str,
     rows: ItemRows | None = None,
+    **said: Any,
 ) -> ItemSet:
-    duels = model.duels
+    duels, inputs = model.duels, features
     compared = duels.comparisons
-    known = numbers >= 0
-    comparisons = np.where(known, compared[np.where(known, numbers, 0)], 0)
-    inputs = features
+    comparisons = np.where(numbers >= 0, compared[np.maximum(numbers, 0)], 0)
     if model.inputs.layout.numbered:
-        inputs = np.column_stack([features, _effects(duels, numbers, rows)])
+        inputs = np.column_stack([features, numbers_in_training(duels, numbers, rows)])
     outside = _outside(duels, features, numbers, np.flatnonzero(compared))
-    return ItemSet(ids, inputs, numbers, comparisons, outside, unknown, name, rows)
+    return ItemSet(ids, inputs, numbers, comparisons, outside, name=name, rows=rows, **said)
 
 
 def numbers_by_name(duels: KnownDuels) -> dict[str, int]:
@@ -551,8 +514,11 @@ def numbers_by_name(duels: KnownDuels) -> dict[str, int]:
     return dict(zip(map(id_text, names), duels.item.tolist(), strict=False))
 
 
-def _effects(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> IntArray:
-    """The number of the item of each row, (n,); -1 for items that the model does not know."""
+def numbers_in_training(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> IntArray:
+    """The number that training duels have for the item of each row, (n,); -1 for others.
+
+    :param numbers: (n,) which of their rows each is, -1 for others.
+    """
     found = np.where(numbers < 0, -1, duels.item[np.maximum(numbers, 0)])
     if rows is not None and duels.item_rows is not None:
         known = numbers_by_name(duels)
@@ -561,15 +527,29 @@ def _effects(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> Int
     return found
 
 
-def _compared_as_they_are(duels: KnownDuels, features: FloatArray, numbers: IntArray) -> BoolArray:
-    """Which rows are training items with the features that they had then, (n,)."""
-    if features is duels.items:
-        return duels.comparisons > 0
-    known = np.flatnonzero(numbers >= 0)
-    found = np.zeros(len(features), dtype=bool)
-    there = duels.comparisons[numbers[known]] > 0
-    found[known] = there & (features[known] == duels.items[numbers[known]]).all(axis=1)
-    return found
+def raw_value(duels: KnownDuels, name: str, entries: FloatArray) -> float | str:
+    """A feature of one item as it was in the raw table, where the transform allows; of what was
+    reduced nothing, as the model does not keep it.
+
+    :param entries: those of the columns that it has.
+    """
+    transform = duels.transform
+    if transform is None:
+        return float(entries[0]) + 0.0
+    units = transform.units(name)
+    if units is not None:
+        mean, scale = units
+        # Standardising keeps about so many digits; the others would be noise.
+        decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
+        return round(float(entries[0]) * scale + mean, decimals) + 0.0  # never -0.0
+    if name not in transform.categorical:
+        return ""
+    levels = transform.levels(name)
+    if not entries.any():
+        return UNKNOWN_LEVEL
+    if entries.sum() == 1.0 and entries.max() == 1.0:
+        return levels[int(entries.argmax())]
+    return ", ".join(f"{x:g} {level}" for x, level in zip(entries, levels, strict=True) if x)
 
 
 def _outside(
@@ -578,13 +558,17 @@ def _outside(
     rows = duels.items[compared]
     low, high = rows.min(0), rows.max(0)
     found: dict[str, BoolArray] = {}
-    columns = feature_columns(duels)
-    if duels.transform is not None and duels.transform.reduced is not None:
-        reduced = duels.transform.reduced
+    columns, reduced = feature_columns(duels), (duels.transform or NO_FEATURES).reduced
+    if reduced is not None:
         # Nearly every new item is the utmost in some of many directions.
         columns = columns[: -reduced.size]
         away = np.zeros(len(features), dtype=bool)
-        new = np.flatnonzero(~_compared_as_they_are(duels, features, numbers))
+        new = duels.comparisons == 0
+        if features is not duels.items:  # else they are training items as they were then
+            known = np.flatnonzero(numbers >= 0)
+            ours, place = features[known], numbers[known]
+            new = np.ones(len(features), dtype=bool)
+            new[known] = (duels.comparisons[place] == 0) | (ours != duels.items[place]).any(axis=1)
         away[new] = far_from(rows[:, -reduced.size :], features[new, -reduced.size :])
         found[reduced.label] = away
     for j, name in enumerate(columns):
@@ -595,21 +579,18 @@ def _outside(
     return _with_any(found)
 
 
-def _with_any(masks: Mapping[str, BoolArray]) -> dict[str, BoolArray]:
-    return {name: mask for name, mask in masks.items() if mask.any()}
+def _with_any(columns: Mapping[str, Any], rows: Any = slice(None)) -> dict[str, Any]:
+    """Some rows of columns, of those columns that say anything of these."""
+    some = {name: values[rows] for name, values in columns.items()}
+    return {name: values for name, values in some.items() if values.any()}
 
 
 def _level_blocks(duels: KnownDuels, features: FloatArray) -> list[tuple[str, FloatArray]]:
     """The 0/1 columns of each categorical column; all zero where the level is unknown."""
-    blocks: list[tuple[str, FloatArray]] = []
-    if duels.transform is not None:
-        start = len(duels.transform.numeric)
-        for name, levels in zip(
-            duels.transform.categorical, duels.transform.categories, strict=True
-        ):
-            blocks.append((name, features[:, start : start + len(levels)]))
-            start += len(levels)
-    return blocks
+    transform = duels.transform or NO_FEATURES
+    ends = np.cumsum([len(transform.numeric), *map(len, transform.categories)])
+    blocks = (features[:, start:end] for start, end in pairwise(ends))
+    return list(zip(transform.categorical, blocks, strict=True))
 
 
 def _known_numbers(model: Predicts, lookup: dict[str, int]) -> IntArray:
@@ -622,8 +603,6 @@ def _known_numbers(model: Predicts, lookup: dict[str, int]) -> IntArray:
     theirs, alone = Ids(known), set(rows_by_number(lookup).values())
     numbers = np.full(len(lookup), -1, dtype=np.int64)
     for text, row in lookup.items():
-        found = known.get(text)
-        if found is None and row in alone:
-            found = theirs.find(text)
+        found = theirs.find(text) if row in alone else known.get(text)
         numbers[row] = -1 if found is None else found
     return numbers

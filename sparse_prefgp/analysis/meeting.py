@@ -11,7 +11,6 @@ from sparse_prefgp.analysis.roles import OF_SETS, Columns
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.people import people_like
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray
 
 
 def meet(
@@ -48,7 +47,15 @@ def meet(
         several kinds; features of none or of several, or for a model without them; nothing at all;
         what the readers raise.
     """
-    features = None if people is None else _features_of_one(model, people)
+    features = None
+    if people is not None:
+        table = people_like(people, model.duels.people_features)
+        if len(table.names) != 1:
+            raise ValueError(
+                f"The table of people has {len(table.names):,} rows, but one person is met at a "
+                "time; give the row of that one."
+            )
+        features = table.values[0]
     sources = {"duels": duels, "choices": choices, "rankings": rankings, "best_worst": best_worst}
     if features is not None and all(source is None for source in sources.values()):
         return model.meet(None, features)
@@ -56,21 +63,9 @@ def meet(
     rows = model.duels.item_rows
     in_contexts = rows is not None and (rows.columns or kind == "duels")
     together.check(meeting=True, contexts=bool(in_contexts))
-    unsaid = "judge", "person"
-    read = read_answers(
-        model, kind, source, items, columns, among=OF_SETS, unsaid=unsaid, **options
-    )
+    how = {"among": OF_SETS, "unsaid": ("judge", "person")}
+    read = read_answers(model, kind, source, items, columns, how, **options)
     _, new, events = read.placed(model)
     own = model.duels.items
     inputs = np.concatenate([own, new.inputs[:, : own.shape[1]]])
     return model.meet(Duels.from_events(inputs, events.saying(judge=None)), features)
-
-
-def _features_of_one(model: Any, people: Any) -> FloatArray:
-    found = people_like(people, model.duels.people_features)
-    if len(found.names) != 1:
-        raise ValueError(
-            f"The table of people has {len(found.names):,} rows, but one person is met at a time; "
-            "give the row of that one."
-        )
-    return found.values[0]

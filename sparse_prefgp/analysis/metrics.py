@@ -82,7 +82,11 @@ def score(
 def _scored(seen: _Seen, of: str, groups: npt.ArrayLike | None, se_over: str) -> Score:
     p, place, weights = seen.p, seen.place, seen.weights
     total, number = float(weights.sum()), COUNTED_AS[of]
-    nlp = float(-(weights @ seen.log_happened) / total) + 0.0  # no minus sign on a perfect zero
+
+    def mean(values: FloatArray | BoolArray) -> float:
+        return float(weights @ values / total)
+
+    nlp = -mean(seen.log_happened) + 0.0  # no minus sign on a perfect zero
     figures: Score = {
         "nlp_nats": nlp,
         "nlp_bits": nlp / float(np.log(2.0)),
@@ -93,20 +97,20 @@ def _scored(seen: _Seen, of: str, groups: npt.ArrayLike | None, se_over: str) ->
     if of == RANKINGS:
         return figures
     came_true = np.arange(p.shape[1]) == place[:, None]
-    brier = float(weights @ ((p - came_true) ** 2).sum(1) / total)
-    figures["hit_rate" if of == CHOICES else "accuracy"] = float(weights @ seen.right / total)
+    brier = mean(((p - came_true) ** 2).sum(1))
+    figures["hit_rate" if of == CHOICES else "accuracy"] = mean(seen.right)
     figures["brier"] = 0.5 * brier if of == DUELS else brier
     if of == OUTCOMES:
         tied = came_true[:, 1]
-        figures["tie_rate"] = float(weights @ tied / total)
-        figures["predicted_tie_rate"] = float(weights @ p[:, 1] / total)
+        figures["tie_rate"] = mean(tied)
+        figures["predicted_tie_rate"] = mean(p[:, 1])
         figures["tie_calibration_error"] = _gap(p[:, 1], tied, weights)
         figures["ties"] = round(float(weights @ tied))
     elif of == GRADES:
-        gaps = [_gap(p[:, k], came_true[:, k], weights) for k in range(p.shape[1])]
+        gaps = [_gap(*one, weights) for one in zip(p.T, came_true.T, strict=True)]
         median = np.sum(np.cumsum(p, 1) < 0.5, 1)
         figures["calibration_error"] = float(np.mean(gaps))
-        figures["mean_distance"] = float(weights @ np.abs(median - place) / total)
+        figures["mean_distance"] = mean(np.abs(median - place))
     else:
         figures["calibration_error"] = calibration_error(seen.bins(of))
     return figures
@@ -127,10 +131,10 @@ def score_each(
 
     :param log_probabilities: by predictor; the others are as for `score`.
     """
-    seen = {
-        name: _Seen.of(values, happened, counts, of) for name, values in log_probabilities.items()
-    }
-    found = {name: _scored(each, of, groups, se_over) for name, each in seen.items()}
+    seen, found = {}, {}
+    for name, values in log_probabilities.items():
+        seen[name] = each = _Seen.of(values, happened, counts, of)
+        found[name] = _scored(each, of, groups, se_over)
     for name, each in seen.items():
         who = AHEAD if name == ELO_AHEAD else MODEL
         if name in (who, AHEAD) or who not in seen:
@@ -159,12 +163,12 @@ def standard_error(
     :raises ValueError: groups of another shape.
     """
     weights = np.ones(len(values)) if counts is None else np.asarray(counts, dtype=np.float64)
-    total = float(weights.sum())
-    mean = float(weights @ values / total)
+    total = weights.sum()
+    mean = weights @ values / total
     if not np.isfinite(mean):
-        return float("nan")
+        return np.nan
     left = weights * (values - mean)
-    alone = _spread(float(left @ (values - mean)), total)
+    alone = _spread(left @ (values - mean), total)
     if groups is None:
         return float(np.sqrt(alone) / total)
     codes = _group_codes(groups, len(values))
@@ -172,14 +176,14 @@ def standard_error(
     sums, there = np.bincount(place.reshape(-1), left), own >= 0
     of_groups = np.bincount(own[there], np.broadcast_to(sums[:, None], own.shape)[there])
     # Values of the very same groups are counted in each of these, but are to count once.
-    together = float(of_groups @ of_groups - (there.sum(1) - 1) @ sums**2)
+    together = of_groups @ of_groups - (there.sum(1) - 1) @ sums**2
     number = min(len(np.unique(own[there])), len(own))
     return float(np.sqrt(np.maximum(alone, _spread(together, number))) / total)
 
 
 def _spread(squares: float, number: float) -> float:
     """Squares about a mean that so many gave, as about the true one."""
-    return squares * number / (number - 1.0) if number > 1.0 else float("nan")
+    return squares * number / (number - 1.0) if number > 1.0 else np.nan
 
 
 def _group_codes(groups: npt.ArrayLike, rows: int) -> IntArray:
@@ -219,7 +223,7 @@ def calibration_error(bins: Sequence[CalibrationBin]) -> float:
     """
     total = sum(one.duels for one in bins)
     gaps = sum(one.duels * abs(one.confidence - one.accuracy) for one in bins)
-    return float(gaps / total) if total else float("nan")
+    return float(gaps / total) if total else np.nan
 
 
 def calibration_bins(
@@ -315,14 +319,12 @@ def auc(
     log_odds = np.round(log_odds, 10)  # so that p and 1 - (1 - p) are equal
     yes = rng.binomial(weights.astype(np.int64), 0.5).astype(float)
     no = weights - yes
-    if yes.sum() == 0.0 or no.sum() == 0.0:
-        return float("nan")
+    if not (yes.any() and no.any()):
+        return np.nan
     values = np.concatenate([log_odds, -log_odds])
     _, level = np.unique(values, return_inverse=True)  # scikit-learn takes no infinities
-    won = np.repeat([True, False], len(log_p))
-    return float(
-        metrics.roc_auc_score(won, level.reshape(-1), sample_weight=np.concatenate([yes, no]))
-    )
+    won, weights = np.repeat([True, False], len(log_p)), np.concatenate([yes, no])
+    return float(metrics.roc_auc_score(won, level, sample_weight=weights))
 
 
 def kendall_tau(utilities: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
@@ -414,18 +416,19 @@ class _Seen(NamedTuple):
         scale = CALIBRATION_BINS / (1.0 - lowest)
         bins = np.minimum(((value - lowest) * scale).astype(int), CALIBRATION_BINS - 1)
         number, stated, seen = (
-            np.bincount(bins, weights=weight * each, minlength=CALIBRATION_BINS)
+            np.bincount(bins, weights=weight * each, minlength=CALIBRATION_BINS).tolist()
             for each in (np.ones(len(value)), value, hit)
         )
         return tuple(
             CalibrationBin(
                 lower=lowest + k / scale,
                 upper=lowest + (k + 1) / scale,
-                duels=float(number[k]),
-                confidence=float(stated[k] / number[k]),
-                accuracy=float(seen[k] / number[k]),
+                duels=number[k],
+                confidence=stated[k] / number[k],
+                accuracy=seen[k] / number[k],
             )
-            for k in np.flatnonzero(number)
+            for k in range(CALIBRATION_BINS)
+            if number[k]
         )
 
 

@@ -32,6 +32,10 @@ _STEP = 0.05
 LEVEL = 0.9
 
 
+# Whose utility it is: a name, a list of names, or None where nobody is named.
+Person = Hashable | list[Hashable] | None
+
+
 class TasteShare(NamedTuple):
     """How much of what is preferred is personal."""
 
@@ -43,7 +47,7 @@ class TasteShare(NamedTuple):
     """The same."""
 
 
-def seen_by(model: Any, person: Hashable | list[Hashable] | None) -> Any:
+def seen_by(model: Any, person: Person) -> Any:
     """The model whose utility is that of one person; the model itself without a name.
 
     :param person: a name, or a list of names for what a group prefers on average.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sparse_prefgp.analysis.answers import (
     shown_sets,
 )
 from sparse_prefgp.analysis.dates import seen_on
-from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.checks import level_of_interval
@@ -33,7 +32,7 @@ def predict(
     *,
     level: float = 0.95,
     columns: Columns = None,
-    person: Hashable | list[Hashable] | None = None,
+    person: Person = None,
     at: Any = None,
     choices: Any = None,
     rankings: Any = None,
@@ -95,31 +94,29 @@ def predict(
             options["person"] = None  # whoever the table names
         return _predict_sets(model, kind, source, items, columns, options)
     given = {"person": person, "date": at}
-    stated = [role for role, value in given.items() if value is not None]
-    read = read_answers(model, kind, source, items, columns, stated=stated, covariates=covariates)
+    how = {"stated": [role for role, value in given.items() if value is not None]}
+    read = read_answers(model, kind, source, items, columns, how, covariates=covariates)
     table, found, there = read.table, read.items, read.there
     grades, (first, second) = grade_columns(model), read.events.pairs.T
     table.refuse_added((*ADDED, TIE, LOSS, *grades))
     forecast = model.predict(read.events, found.inputs)
     won, tied, lost = np.exp(forecast.results).T
-    mean, variance = forecast.mean, forecast.variance
-    assert mean is not None and variance is not None
-    negative = variance < 0.0
-    sd = np.sqrt(np.where(negative, 0.0, variance))
+    assert forecast.variance is not None
+    negative = forecast.variance < 0.0
     lower, upper = forecast.difference.interval(level).T
     frame = table.frame.assign(
         probability=won,
         **({} if model.likelihood.margin is None else {TIE: tied, LOSS: lost}),
         **{name: forecast.p[:, k] for k, name in enumerate(grades)},
-        difference=mean,
-        sd=sd,
+        difference=forecast.mean,
+        sd=np.sqrt(np.where(negative, 0.0, forecast.variance)),
         lower=lower,
         upper=upper,
         outside_range=found.outside[first] | found.outside[second],
     )
     names = model.duels.covariate_names
     frame.attrs = {
-        "level": float(level),
+        "level": level,
         "sides": read.sides,
         **({"grades": list(grades)} if grades else {}),
         **({"covariates": list(read.events.covariate_names)} if names else {}),
@@ -135,19 +132,21 @@ def _parted(model: Predicts, at: Any) -> tuple[Any, dict[str, float]]:
 
     :raises ValueError: a covariate that is no number.
     """
-    parts = [part.strip() for part in at.split(",")] if isinstance(at, str) else []
-    known = tuple(f"{name}=" for name in model.duels.covariate_names)
-    dates = [part for part in parts if not part.startswith(known)]
-    named = dict(part.split("=", 1) for part in parts if part not in dates)
-    values = {}
-    for name, text in named.items():
+    if not isinstance(at, str):
+        return at, {}
+    dates, values = [], {}
+    for part in map(str.strip, at.split(",")):
+        name, _, text = part.partition("=")
+        if name not in model.duels.covariate_names or "=" not in part:
+            dates.append(part)
+            continue
         try:
             values[name] = float(text)
         except ValueError:
             raise ValueError(
                 f"{name} is {text!r} at all pairs (at=, --at); give a number, such as side=1."
             ) from None
-    return (at if not named else ",".join(dates) or None), values
+    return (at if not values else ",".join(dates) or None), values
 
 
 def _predict_sets(

@@ -7,6 +7,7 @@ import numpy as np
 from sparse_prefgp.analysis.rivals import conditional_logit, decided, linear_probit
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.randomness import generator
 
 # So many duels tell the direction, and so many items the distances.
 _DUELS, _ITEMS = 20_000, 2_000
@@ -31,7 +32,7 @@ def initial_projection(
     :return: (D, q).
     :raises ValueError: fewer directions than 1, or more than items vary along.
     """
-    rng = np.random.default_rng(0) if rng is None else rng
+    rng = generator(rng)
     rows, _ = duels.distinct_rows()
     centred = rows - rows.mean(0)
     weights = _weights(duels, rng)
@@ -48,15 +49,14 @@ def initial_projection(
         )
     w = np.stack(found[:directions], 1)
     w /= (centred @ w).std(0)
-    return np.asarray(w / median_distance(centred @ w, rng), dtype=np.float64)
+    return w / median_distance(centred @ w, rng)
 
 
-def median_distance(rows: FloatArray, rng: np.random.Generator | None = None) -> float:
+def median_distance(rows: FloatArray, rng: np.random.Generator) -> float:
     """The median distance between two different rows (n, D), of 2,000 at random if there are more.
 
     1 where there are no two.
     """
-    rng = np.random.default_rng(0) if rng is None else rng
     if len(rows) > _ITEMS:
         rows = rows[np.sort(rng.choice(len(rows), _ITEMS, replace=False))]
     first, second = np.triu_indices(len(rows), 1)
@@ -72,7 +72,7 @@ def _weights(duels: Duels, rng: np.random.Generator) -> FloatArray:
     """The direction in which utility rises, (D,), of any length."""
     if duels.events.has_sets:
         logit = conditional_logit(duels, rng=rng)
-        return np.asarray(logit.coefficients[: duels.num_features], dtype=np.float64)
+        return logit.coefficients[: duels.num_features]
     sides, weights, _ = decided(duels)
     if not len(sides):
         return np.zeros(duels.num_features)

@@ -23,15 +23,15 @@ from scipy import special
 
 from sparse_prefgp.analysis.boards import at_a_date, board_of
 from sparse_prefgp.analysis.items import ItemSet, far_sentences, is_array, own_items
-from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.rank_sets import (
     MOST_ITEMS,
     JointUtilities,
-    RankSets,
     points_per_unit,
     rank_sets,
     some_draws,
 )
+from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
@@ -111,6 +111,14 @@ COLUMNS = (
     Column("copies", "copies", ",", spare=4),
     Column("outside_range", "outside", flag, spare=3),
 )
+# Columns of a ranking's frame, by the fields of `RankSets`.
+_RANK_COLUMNS = {
+    "rank_low": "low",
+    "rank_high": "high",
+    "likely_low": "likely_low",
+    "likely_high": "likely_high",
+    "group": "group",
+}
 # Of these a table tells where somebody asks for them.
 _OF_RANKS, _ELO = ("ranks", "likely", "group"), "elo"
 # Utilities that differ by less do by rounding, in standard deviations of the noise of a side.
@@ -202,7 +210,7 @@ class Ranking(Result):
 
     def table(self, most: int | None = None) -> Table:
         """The items, or the first of them."""
-        shown = self.frame if most is None else self.frame.head(most)
+        shown = with_intervals(self.frame.iloc[:most])
         title = first_of(len(shown), len(self.frame), "items")
         if self.left_out:
             title += f" with {counted(self.min_comparisons, self.unit)} or more"
@@ -215,13 +223,9 @@ class Ranking(Result):
             for column in COLUMNS
             if column.key not in silent
         ]
-        ends = {
-            "ranks": map(range_of_ranks, zip(shown["rank_low"], shown["rank_high"], strict=True)),
-            "likely": map(
-                range_of_ranks, zip(shown["likely_low"], shown["likely_high"], strict=True)
-            ),
-        }
-        shown = with_intervals(shown).assign(**{name: [*texts] for name, texts in ends.items()})
+        for name, of in (("ranks", "rank"), ("likely", "likely")):
+            ends = zip(shown[f"{of}_low"], shown[f"{of}_high"], strict=True)
+            shown[name] = list(map(range_of_ranks, ends))
         return Table("ranking", title, columns, records(shown))
 
     def sentences(self) -> list[str]:
@@ -321,7 +325,7 @@ def rank(
     rng: np.random.Generator | None = None,
     at: Any = (),
     active_within: float = 2.0,
-    person: Hashable | list[Hashable] | None = None,
+    person: Person = None,
     anchor: str | tuple[Hashable, float] | None = None,
     with_ranks: bool = False,
     progress: Report | None = None,
@@ -385,26 +389,27 @@ def rank(
         top_k = whole_number("top_k", top_k, 1)
     candidates = whole_number("candidates", candidates, 1)
     samples = whole_number("samples", samples, MIN_SAMPLES)
-    seed, ranks_shown = seed_of(rng), with_ranks
+    seed = seed_of(rng)
     model, at = at_a_date(seen_by(model, person), at)
     board = board_of(model, items, at, active_within, with_own)
     found, inputs = board.items, board.inputs
-    rows, row_of_item, multiplicity = distinct_rows(inputs)
+    first, row_of_item, multiplicity = distinct_rows(inputs)
     given = len(found)
-    duels = _duels_of_rows(found.comparisons, row_of_item)
-    kept = np.ones(given, dtype=bool)
-    if min_comparisons:
-        kept = duels[row_of_item] >= min_comparisons
-        if not kept.any():
-            raise ValueError(
-                f"min_comparisons is {min_comparisons}, but no item has more than {duels.max()} "
-                "duels; give a smaller number."
-            )
-        found = found.select(kept)
-        rows, row_of_item, multiplicity = distinct_rows(inputs[kept])
-        duels = _duels_of_rows(found.comparisons, row_of_item)
-    n, number = len(found), len(rows)
-    k = min(DEFAULT_TOP_K, number) if top_k is None else int(top_k)
+    # Whole numbers in doubles are exact up to 2**53, as are those of all duels.
+    duels = np.bincount(row_of_item, weights=found.comparisons).astype(np.int64)
+    enough = duels >= min_comparisons
+    kept = enough[row_of_item]
+    if not kept.any():
+        raise ValueError(
+            f"min_comparisons is {min_comparisons}, but no item has more than {duels.max()} "
+            "duels; give a smaller number."
+        )
+    if not kept.all():  # items of equal features go together
+        found, duels = found.select(kept), duels[enough]
+        inputs = inputs[kept]
+        first, row_of_item, multiplicity = distinct_rows(inputs)
+    rows, n, number = inputs[first], len(found), len(first)
+    k = min(DEFAULT_TOP_K, number) if top_k is None else top_k
     if k > number:
         what = "items" if number == n else "items with different features"
         raise ValueError(
@@ -424,108 +429,113 @@ def rank(
     if board.rows_of_each > 1:
         limit = max(LEAST_REFERENCE, MAX_REFERENCE // board.rows_of_each)
     chosen = _reference(group, limit, rng)
-    total = len(rows) + int(samples)
 
     def done(count: int) -> None:
         if progress is not None:
-            progress(count, total)
+            progress(count, number + samples)
 
     group_of_row = np.zeros(number, dtype=np.int64)
     group_of_row[row_of_item] = group
-    centred = CentredMixture.on(
-        board.posterior, rows, row_of_item[chosen], group_of_row, model.units
-    )
-    utilities = centred.marginals(rows, done)
+    weights, units = board.posterior.weights, model.units
+    each = [
+        Centred.on(part, rows, row_of_item[chosen], group_of_row) for part in board.posterior.parts
+    ]
+    utilities = Normals.mixed([part.marginals(rows, done) for part in each], weights).times(units)
     mean, variance = utilities.mean, utilities.variance
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
 
-    inside = likely_rows(mean, sd, k, int(candidates))
+    inside = likely_rows(mean, sd, k, candidates)
     ask(
         6 * 8 * len(inside) ** 2,
         f"Joint covariances of {len(inside):,} candidates",
         "take fewer (--candidates)",
     )
-    joint, jitter = centred.factors(rows, inside)
+    factors = [factorised(*part.covariance(rows, inside)) for part in each]
+    joint = [unit * factor for unit, (factor, _) in zip(units, factors, strict=True)]
     has_sets = len(inside) == number <= MOST_ITEMS
     chances = sample_places(
         utilities.means[:, inside],
         joint,
-        centred.weights,
+        weights,
         k,
-        int(samples),
+        samples,
         rng,
-        lambda i: done(len(rows) + i),
-        some_draws(int(samples)) if has_sets else None,
+        lambda i: done(number + i),
+        some_draws(samples) if has_sets else np.empty(0, np.int64),
     )
     sets = known = None
     if has_sets:
         covariances = np.array([factor @ factor.T for factor in joint])
-        known = JointUtilities(utilities.means, covariances, centred.weights)
+        known = JointUtilities(utilities.means, covariances, weights)
         sets = rank_sets(*known.moments(), chances.draws, level)
-    outside = np.setdiff1d(np.arange(len(rows)), inside)
-    beyond = utilities.take(outside)
-    bound_best = outside_bound(chances.best, beyond)
-    bound_top_k = outside_bound(chances.kth, beyond)
-    p_best, p_top_k = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    beyond = utilities.take(np.setdiff1d(np.arange(number), inside))
+    unknown = np.full(number, np.nan)
+    p_best, p_top_k = unknown.copy(), unknown.copy()
     p_best[inside], p_top_k[inside] = chances.p_best, chances.p_top_k
 
     lower, upper = utilities.interval(level).T
     unequal = bool((duels != duels[0]).any())
     if order is None:
         order = LOWER if unequal else MEAN
-    first, same_as = _named(found.ids, row_of_item, number)
+    same_as: dict[int, list[str]] = {}
+    for i in np.setdiff1d(np.flatnonzero(multiplicity[row_of_item] > 1), first):
+        same_as.setdefault(int(row_of_item[i]), []).append(str(found.ids[i]))
     elo = _elo_of(model, anchor, found.ids, mean[row_of_item])
-    ranks = _ranks(lower if order == LOWER else mean, float(model.likelihood.noise.numpy()))
+    noise = 0.5 * model.likelihood.duel_noise
+    ranks = _ranks(lower if order == LOWER else mean, noise)
     by = np.lexsort((first, ranks))
     frame = require_pandas().DataFrame(
         {
-            "rank": ranks[by],
-            "item_id": [found.ids[i] for i in first[by]],
-            "utility": mean[by],
-            "sd": sd[by],
-            "lower": lower[by],
-            "upper": upper[by],
-            "p_best": p_best[by],
-            "p_top_k": p_top_k[by],
-            **{name: value[by] for name, value in _columns_of_ranks(sets, number).items()},
-            "elo": elo.of(mean)[by],
-            "comparisons": duels[by],
-            "outside_range": found.outside[first[by]],
-            "copies": multiplicity[by],
-            "same_as": [same_as.get(i, "") for i in by.tolist()],
+            "rank": ranks,
+            "item_id": [found.ids[i] for i in first],
+            "utility": mean,
+            "sd": sd,
+            "lower": lower,
+            "upper": upper,
+            "p_best": p_best,
+            "p_top_k": p_top_k,
+            **{
+                name: unknown if sets is None else getattr(sets, field)
+                for name, field in _RANK_COLUMNS.items()
+            },
+            "elo": elo.of(mean),
+            "comparisons": duels,
+            "outside_range": found.outside[first],
+            "copies": multiplicity,
+            "same_as": ["; ".join(same_as.get(i, ())) for i in range(number)],
         }
     )
     every = len(chosen) == n
     return Ranking(
-        frame=frame,
+        frame=frame.iloc[by].reset_index(drop=True),
         items=n,
         order=order,
         unequal=unequal,
         min_comparisons=min_comparisons,
         left_out=given - n,
-        level=float(level),
+        level=level,
         top_k=k,
         reference_items=len(chosen),
         reference=(_all_of(n, given) if every else f"{len(chosen):,} items drawn with seed {seed}")
         + (" in the same context" if group.any() else ""),
         candidates=len(inside),
-        samples=int(samples),
-        seed=int(seed),
+        samples=samples,
+        seed=seed,
         standard_error=0.5 / math.sqrt(samples),
-        bound_best=bound_best,
-        bound_top_k=bound_top_k,
-        jitter=jitter,
+        bound_best=outside_bound(chances.best, beyond),
+        bound_top_k=outside_bound(chances.kth, beyond),
+        jitter=max(jitter for _, jitter in factors),
         negative_variances=int(negative[row_of_item].sum()),
         outside_items=int(found.outside.sum()),
         outside_features=found.outside_features,
         unknown_levels=found.unknown_levels,
-        noise_variance=float(model.likelihood.noise.numpy()),
+        noise_variance=noise,
         averaged=board.averaged,
         unit=model.duels.unit,
         elo=elo,
         joint=None if known is None else known.take(by),
-        shows_ranks=ranks_shown,
+        shows_ranks=with_ranks,
         without_own="" if with_own or is_array(items) else _without_own(model, board.items),
     )
 
@@ -565,17 +575,15 @@ def _elo_of(model: Any, anchor: Any, ids: Sequence[Hashable], utility: FloatArra
     :raises ValueError: an anchor that is none of the items, or whose points are no number.
     """
     likelihood = model.at_mode.likelihood
-    noise = float(likelihood.noise.numpy())
-    margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
     only_ties = 0 < model.duels.num_ties == model.duels.num_duels
-    if only_ties:
-        margin = 0.0  # which nothing but ties says to be large, so that nobody gains points
-    points = points_per_unit(noise, margin)
+    # Which nothing but ties says to be large, so that nobody gains points.
+    margin = 0.0 if only_ties else likelihood.tie_margin
+    points = points_per_unit(0.5 * likelihood.duel_noise, margin)
     if not model.at_mode.engine.link_function.has_normal_noise:
         points = math.nan
     name, at = (anchor, ANCHORED) if isinstance(anchor, str) or anchor is None else anchor
     check_number("The Elo points of the anchor", at)
-    in_sd = None if only_ties else margin / math.sqrt(2.0 * noise)
+    in_sd = None if only_ties else margin / math.sqrt(likelihood.duel_noise)
     if name is None:
         return EloScale(points, in_sd, "the average", at, at)
     numbers = {id_text(one): i for i, one in enumerate(ids)}
@@ -585,15 +593,6 @@ def _elo_of(model: Any, anchor: Any, ids: Sequence[Hashable], utility: FloatArra
         raise ValueError(f"The anchor {name!r} is none of the items that are ranked; {hint}")
     zero = at - points * float(utility[numbers[id_text(name)]])
     return EloScale(points, in_sd, str(name), at, zero)
-
-
-def _columns_of_ranks(sets: RankSets | None, number: int) -> dict[str, FloatArray]:
-    """By their names; NaN where they are not known."""
-    names = {"rank_low": "low", "rank_high": "high"}
-    names |= {name: name for name in ("likely_low", "likely_high", "group")}
-    if sets is None:
-        return {name: np.full(number, np.nan) for name in names}
-    return {name: getattr(sets, field) for name, field in names.items()}
 
 
 def _without_own(model: Predicts, given: ItemSet) -> str:
@@ -609,12 +608,6 @@ def _without_own(model: Predicts, given: ItemSet) -> str:
         f"Only the {counted(n, 'item')} of {given.name} {agreeing(n)} ranked; --with-own "
         f"(with_own=True) ranks {agreeing(n, 'it', 'them')} among the model's {len(own):,}."
     )
-
-
-def _duels_of_rows(comparisons: IntArray, row_of_item: IntArray) -> IntArray:
-    """Training duels of all items of each distinct row, (u,)."""
-    # Whole numbers in doubles are exact up to 2**53, as are those of all duels.
-    return np.bincount(row_of_item, weights=comparisons).astype(np.int64)
 
 
 def _ranks(values: FloatArray, noise_variance: float) -> IntArray:
@@ -647,29 +640,16 @@ def _all_of(items: int, given: int) -> str:
     return "the one item kept" if items == 1 else f"the {items:,} items kept"
 
 
-def _named(
-    ids: Sequence[Hashable], row_of_item: IntArray, number: int
-) -> tuple[IntArray, dict[int, str]]:
-    """The first item of each distinct row, (u,), and the ids of the others, by row, as text."""
-    order = np.argsort(row_of_item, kind="stable")
-    starts = np.searchsorted(row_of_item[order], np.arange(number + 1))
-    several = np.flatnonzero(np.diff(starts) > 1)
-    others = {
-        int(u): "; ".join(str(ids[i]) for i in order[starts[u] + 1 : starts[u + 1]])
-        for u in several
-    }
-    return order[starts[:-1]], others
-
-
-def distinct_rows(inputs: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """Distinct rows (u, D) of inputs (n, D), the row of each (n,), and how often each is there."""
+def distinct_rows(inputs: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Of the u distinct rows of inputs (n, D) the first of each, (u,), the number of that of every
+    input, (n,), and how often each is there."""
     # Adding zero makes -0.0 and 0.0 the same row. As bytes, which sort faster than fields do.
     plain = np.ascontiguousarray(inputs + 0.0)
     packed = plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1])))[:, 0]
     _, first, inverse, counts = np.unique(
         packed, return_index=True, return_inverse=True, return_counts=True
     )
-    return plain[first], inverse.reshape(-1), counts
+    return first, inverse.reshape(-1), counts
 
 
 # ---- centred utilities -------------------------------------------------------------------------
@@ -719,7 +699,7 @@ class Centred:
         for part in _chunks(len(index), posterior.terms.weights.shape[0]):
             x, w = as_float(reference[part]), as_float(weights[part])
             a = posterior.features(x)
-            mean += tf.linalg.matvec(w, _mean(posterior, a, x), transpose_a=True)
+            mean += tf.linalg.matvec(w, posterior.mean_of(a, x), transpose_a=True)
             features += tf.matmul(w, a, transpose_a=True)
         x, w = as_float(reference), as_float(weights)
         between = kernel_matrix(posterior.kernel, x, x)
@@ -729,9 +709,7 @@ class Centred:
         nugget[index] = share * beyond.numpy()
         return cls(posterior, reference, weights, mean, features, average, nugget, group)
 
-    def marginals(
-        self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
-    ) -> Normals:
+    def marginals(self, rows: FloatArray, done: Callable[[int], None]) -> Normals:
         """Of the utilities (u,) of the distinct rows (u, D) that this was made with."""
         widest = max(len(self.reference), self.posterior.terms.weights.shape[0])
         parts = _chunks(len(rows), widest)
@@ -754,13 +732,12 @@ class Centred:
         """Mean and variance without nugget, (N, 2), of rows x (N, D) of groups `own` (N,)."""
         posterior = self.posterior
         a = posterior.features(x)
-        mean = _mean(posterior, a, x) - tf.gather(self.mean, own)
+        mean = posterior.mean_of(a, x) - tf.gather(self.mean, own)
         a -= tf.gather(self.features, own)
-        explained = tf.reduce_sum(tf.matmul(a, posterior.terms.reduction) * a, -1)
         with_own = tf.gather(self._with(x), own, axis=1, batch_dims=1)
         of_averages = tf.gather(tf.linalg.diag_part(self.kernel), own)
         prior = posterior.kernel(x, full_cov=False) + of_averages - 2.0 * with_own
-        return tf.stack([mean, prior - explained], -1)
+        return tf.stack([mean, prior - posterior.explained(a)], -1)
 
     def covariance(self, rows: FloatArray, chosen: IntArray) -> tuple[FloatArray, float]:
         """Joint covariance (c, c) of some rows, and the prior variance that rounding goes by."""
@@ -780,7 +757,7 @@ class Centred:
         """Prior covariance (N, G) of rows x with the average over each group's reference, without
         nugget."""
         total = tf.zeros([x.shape[0], self.weights.shape[1]], x.dtype)
-        for part in _terms(self.posterior.kernel):
+        for part in parts_of(self.posterior.kernel):
             if type(part) is gpflow.kernels.Linear:
                 # Linear in the other input too: the average is the covariance with the average.
                 total += part(x, as_float(self.weights.T @ self.reference))
@@ -788,55 +765,6 @@ class Centred:
                 between = kernel_matrix(part, x, as_float(self.reference))
                 total += tf.matmul(between, as_float(self.weights))
         return total
-
-
-@dataclass(frozen=True, eq=False)
-class CentredMixture:
-    """The same under each part of a posterior, and of all by the moments of their mixture."""
-
-    parts: tuple[Centred, ...]
-    weights: FloatArray
-    units: FloatArray
-    """(S,), by what the utilities of each part are multiplied."""
-
-    @classmethod
-    def on(
-        cls,
-        posterior: Any,
-        rows: FloatArray,
-        chosen: IntArray,
-        group: IntArray,
-        units: FloatArray,
-    ) -> CentredMixture:
-        """See `Centred.on`."""
-        parts = tuple(Centred.on(part, rows, chosen, group) for part in posterior.parts)
-        return cls(parts, posterior.weights, units)
-
-    def marginals(
-        self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
-    ) -> Normals:
-        """See `Centred.marginals`."""
-        each = Normals.mixed([part.marginals(rows, done) for part in self.parts], self.weights)
-        return each.times(self.units)
-
-    def factors(self, rows: FloatArray, chosen: IntArray) -> tuple[list[FloatArray], float]:
-        """A factor of the covariance under each part, and the largest jitter of any."""
-        each = [factorised(*part.covariance(rows, chosen)) for part in self.parts]
-        factors = [unit * one for unit, (one, _) in zip(self.units, each, strict=True)]
-        return factors, max(jitter for _, jitter in each)
-
-
-def _mean(posterior: Posterior, features: Any, inputs: Any) -> Any:
-    mean = tf.linalg.matvec(features, posterior.terms.weights)
-    if posterior.mean_function is not None:
-        mean += posterior.mean_function(inputs)[:, 0]
-    return mean
-
-
-def _terms(kernel: Any) -> list[Any]:
-    if isinstance(kernel, gpflow.kernels.Sum):
-        return [term for part in kernel.kernels for term in _terms(part)]
-    return [kernel]
 
 
 def _chunks(count: int, width: int) -> list[slice]:
@@ -880,8 +808,8 @@ def sample_places(
     top_k: int,
     samples: int,
     rng: np.random.Generator,
-    done: Callable[[int], None] = lambda count: None,
-    kept: IntArray | None = None,
+    done: Callable[[int], None],
+    kept: IntArray,
 ) -> BestProbabilities:
     """Joint samples of c candidate rows under a mixture of S normals.
 
@@ -889,10 +817,9 @@ def sample_places(
     :param factors: S of (c, c), covariance = factor factor'.
     :param weights: (S,), by which each has its share of the samples.
     :param top_k: at most c.
-    :param kept: numbers of the samples to give back, ascending; by default none.
+    :param kept: numbers of the samples to give back, ascending.
     """
     c = means.shape[1]
-    kept = np.empty(0, np.int64) if kept is None else kept
     some = np.empty((len(kept), c))
     p_best, p_top_k = np.zeros(c), np.zeros(c)
     best, kth = np.empty(samples), np.empty(samples)

@@ -27,7 +27,6 @@ from sparse_prefgp.data.forecast import (
     GRADES,
     OUTCOMES,
     RANKINGS,
-    Forecast,
     joined,
 )
 from sparse_prefgp.data.splits import Grouping
@@ -83,13 +82,14 @@ def asked_of_stream(answers: StreamedDuels, model: Predicts) -> Iterator[Asked]:
     for chunk in answers.chunks(ROWS_AT_ONCE):
         events, features = chunk.events, chunk.features if table is None else table.features
         assert features is not None
-        if events.judge is not None and judges is not None:
-            events = events.saying(judge=events.judge._replace(names=judges))
-        labels = {
-            column: events.labels[column]._replace(names=names) for column, names in own.items()
+        said: dict[str, Any] = {
+            "labels": {
+                column: events.labels[column]._replace(names=names) for column, names in own.items()
+            }
         }
-        asked = events.saying(labels=labels)
-        yield Asked(asked, features, first, sets=answers.scan.sets.any)
+        if events.judge is not None and judges is not None:
+            said["judge"] = events.judge._replace(names=judges)
+        yield Asked(events.saying(**said), features, first, sets=answers.scan.sets.any)
         first += len(events)
 
 
@@ -131,11 +131,11 @@ class Scored:
         if not len(chosen):
             return {}
         logs = {name: values[chosen] for name, values in self.log_probabilities.items()}
-        over: dict[str, Any] = {}
+        over: dict[str, Any] = {"of": self.of}
         here = grouping and grouping.take(self.event[chosen])
         if here is not None and here.several:
-            over = {"groups": here.codes, "se_over": here.what}
-        return score_each(logs, self.happened[chosen], self.counts[chosen], of=self.of, **over)
+            over |= {"groups": here.codes, "se_over": here.what}
+        return score_each(logs, self.happened[chosen], self.counts[chosen], **over)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,33 +156,26 @@ class HeldOut:
     parts: Mapping[str, BoolArray] = field(default_factory=dict)
     """Masks (e,) of `known_people` and `new_people`; empty where nobody has a taste."""
 
-    @property
-    def of_sets(self) -> bool:
-        """Whether these are answers about sets of alternatives."""
-        return DUELS not in self.forecasts
-
     def scores(self, events: BoolArray | None = None) -> dict[str, Any]:
         """Of duels the scores of every predictor on those that one side won; of answers about sets
         those of `choices` and of `rankings`, as far as there are any.
 
         :param events: (e,) which count; by default all.
         """
-        if not self.of_sets:
+        if DUELS in self.forecasts:
             return self.table(DUELS, events)
-        tables = {of: self.table(of, events) for of in (CHOICES, RANKINGS)}
-        return {of: table for of, table in tables.items() if table}
+        return {of: table for of in (CHOICES, RANKINGS) if (table := self.table(of, events))}
 
     def table(self, of: str, events: BoolArray | None = None) -> Scores:
         """Scores of all predictors on what is scored; empty without any."""
-        forecasts = self.forecasts.get(of)
-        if forecasts is None:
+        if of not in self.forecasts:
             return {}
-        return forecasts.scores(None if events is None else events[forecasts.event], self.grouping)
+        rows = None if events is None else events[self.forecasts[of].event]
+        return self.forecasts[of].scores(rows, self.grouping)
 
     def part_scores(self) -> dict[str, dict[str, Any]]:
         """Scores of each part that has any."""
-        found = {name: self.scores(events) for name, events in self.parts.items()}
-        return {name: scores for name, scores in found.items() if scores}
+        return {name: own for name, rows in self.parts.items() if (own := self.scores(rows))}
 
     def unseen_scores(self) -> dict[str, Scores]:
         """Scores over pairs that training did not have, when it had some of the pairs.
@@ -192,27 +185,24 @@ class HeldOut:
         """
         if all(mask.all() for mask in self.unseen.values()):
             return {}
-        duels = self.forecasts[DUELS]
-        found = {name: duels.scores(mask, self.grouping) for name, mask in self.unseen.items()}
-        return {name: scores for name, scores in found.items() if scores}
+        score, over = self.forecasts[DUELS].scores, self.grouping
+        return {name: own for name, rows in self.unseen.items() if (own := score(rows, over))}
 
     def abstention(self) -> dict[str, float]:
         """The share of duels that the model calls right by the share that it answers, the surest
         ones first: `metrics.abstention_curve`; empty where there is none."""
         duels = self.forecasts.get(DUELS)
-        if duels is None or not len(duels.counts) or MODEL not in duels.log_probabilities:
+        if duels is None or not len(duels.counts):
             return {}
         curve = abstention_curve(duels.log_probabilities[MODEL], duels.counts)
         return {f"{share:g}": right for share, right in curve.items()}
 
     def with_predictor(self, name: str, of: str, values: FloatArray, after: str = "") -> HeldOut:
         """With what another predictor said of the same events, at the end or after another."""
-        logs: dict[str, FloatArray] = {}
-        for other, theirs in self.forecasts[of].log_probabilities.items():
-            logs[other] = theirs
-            if other == after:
-                logs[name] = values
-        logs.setdefault(name, values)
+        logs = self.forecasts[of].log_probabilities
+        names = list(logs)
+        names.insert(names.index(after) + 1 if after in names else len(names), name)
+        logs = {other: values if other == name else logs[other] for other in names}
         more = replace(self.forecasts[of], log_probabilities=logs)
         return replace(self, forecasts={**self.forecasts, of: more})
 
@@ -226,7 +216,7 @@ class HeldOut:
 
 
 def score_events(
-    model: Predicts | None,
+    model: Predicts,
     rivals: Mapping[str, LinearRival],
     chunks: Iterable[Asked],
     *,
@@ -235,7 +225,7 @@ def score_events(
 ) -> HeldOut:
     """Let a model and its rivals say how probable what happened was, chunk by chunk.
 
-    :param model: whose predictions are scored; None for the rivals alone.
+    :param model: whose predictions are scored.
     :param rivals: by name.
     :param chunks: at least one.
     :param outcomes: also score win, tie and loss of duels, next to the shares of training.
@@ -254,7 +244,7 @@ def score_events(
                 continue
             # Duels have the better side first, as their outcomes have.
             asked = events.take(rows) if sets else events.in_order()
-            said = {} if model is None else {MODEL: model.predict(asked, inputs)}
+            said = {MODEL: model.predict(asked, inputs)}
             for name, rival in rivals.items():
                 own = slice(-1, None) if rival.of_items else slice(rival.num_features)
                 said[name] = rival.predict(asked, inputs[:, own])
@@ -265,20 +255,28 @@ def score_events(
                 seen.setdefault(of, []).append((place, asked.counts[here], first + rows[here]))
                 for name, forecast in said.items():
                     if name == MODEL or of == kind:
-                        logs.setdefault((of, name), []).append(_said(forecast, of)[here])
+                        # Of duels and rankings what happened, else all outcomes.
+                        values = forecast.results if of == OUTCOMES else forecast.log_p
+                        values = forecast.log_first if of in (DUELS, RANKINGS) else values
+                        logs.setdefault((of, name), []).append(values[here])
     forecasts = {}
     for of, told in seen.items():
         columns = list(map(np.concatenate, zip(*told, strict=True)))
         by_name = {name: joined(values) for (kind, name), values in logs.items() if kind == of}
-        if of in (OUTCOMES, GRADES):
-            by_name[CONSTANT_SHARES] = _constant(model, of, len(columns[0]))
-        if len(columns[0]) or of == DUELS:
+        number, duels = len(columns[0]), model.duels
+        if of == OUTCOMES:
+            by_name[CONSTANT_SHARES] = constant_shares(duels.num_ties / duels.num_duels, number)
+        elif of == GRADES:
+            assert duels.grade_counts is not None and duels.levels is not None
+            has_ties = len(duels.levels) % 2 == 1
+            by_name[CONSTANT_SHARES] = constant_grades(duels.grade_counts, has_ties, number)
+        if number or of == DUELS:
             forecasts[of] = Scored(of, by_name, *columns)
     return HeldOut(forecasts, **of_events)
 
 
 def _happened(
-    duels: Answers, model: Predicts | None, outcomes: bool
+    duels: Answers, model: Predicts, outcomes: bool
 ) -> dict[str, tuple[IntArray, IntArray]]:
     """The duels that one side won, and where they are asked for all outcomes and the grades that
     the model knows: which they are, and the place of what happened.
@@ -289,8 +287,6 @@ def _happened(
     decided = duels.pair_doors().decided
     won = np.flatnonzero(decided)
     found = {DUELS: (won, np.zeros_like(won))}
-    if model is None:
-        return found
     if outcomes:
         found[OUTCOMES] = (np.arange(len(duels)), (~decided).astype(np.int64))
     levels, answer = model.duels.levels, duels.answer
@@ -305,21 +301,6 @@ def _happened(
         graded = np.flatnonzero(grades >= 0)
         found[GRADES] = (graded, largest + grades[graded] - (0 if has_ties else 1))
     return found
-
-
-def _said(forecast: Forecast, of: str) -> FloatArray:
-    """What is scored of a forecast: of duels and rankings what happened, else all outcomes."""
-    if of in (DUELS, RANKINGS):
-        return forecast.log_first
-    return forecast.results if of == OUTCOMES else forecast.log_p
-
-
-def _constant(model: Any, of: str, rows: int) -> FloatArray:
-    """What those say who know the shares of the training duels alone."""
-    duels = model.duels
-    if of == OUTCOMES:
-        return constant_shares(duels.num_ties / duels.num_duels, rows)
-    return constant_grades(duels.grade_counts, len(duels.levels) % 2 == 1, rows)
 
 
 def asks_for_outcomes(model: Any, ties: int) -> bool:
@@ -346,14 +327,12 @@ def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, Bo
     """
     n = training.num_items
     doors = training.events.pair_doors()
-    winners, losers = training.item[doors.features.T]
-    pairs = winners * n + losers
-    turned_too = (losers * n + winners)[~doors.decided]  # a tie is seen in either order
-    pairs = np.concatenate([pairs, turned_too])
+    sides = training.item[doors.features]
+    sides = np.concatenate([sides, sides[~doors.decided, ::-1]])  # a tie is seen in either order
 
     def seen(first: IntArray, second: IntArray) -> BoolArray:
         known = (first >= 0) & (second >= 0)
-        return np.asarray(known & np.isin(first * n + second, pairs))
+        return known & np.isin(first * n + second, sides @ [n, 1])
 
     this, turned = seen(won, lost), seen(lost, won)
     return {"ordered": ~this, "either_order": ~(this | turned)}
@@ -369,17 +348,8 @@ def learned_from(training: Duels, events: Answers, sides: IntArray) -> int:
     :param events: duels, or grades of them.
     :param sides: (e, 2) numbers of their items, as `training.item` has them, -1 for others.
     """
-    theirs = _keys(events, sides)
-    ours = _keys(training.events, training.item[training.events.pairs])
-    if events.time is not None and training.events.time is not None:
-        theirs = np.column_stack([theirs, events.time])
-        ours = np.column_stack([ours, training.events.time])
-    keys, number = np.unique(np.concatenate([theirs, ours]), axis=0, return_inverse=True)
-    number, t = number.reshape(-1), len(theirs)
-    given, learned = (
-        np.bincount(some, each.counts, minlength=len(keys))
-        for some, each in ((number[:t], events), (number[t:], training.events))
-    )
+    own = training.events
+    keys, learned, given = _how_often((own, events), (training.item[own.pairs], sides), "time")
     if learned.sum() > _OFTEN * np.count_nonzero(learned):
         return int(learned.sum()) if np.array_equal(given, learned) else 0
     known = np.minimum(given, learned)[keys[:, 0] >= 0].sum()
@@ -395,21 +365,32 @@ def said_before(known: Answers, given: Answers) -> int:
 
     :param given: of the same table of rows and of the same labels.
     """
-    both = (known, given)
-    keys = [_keys(events, events.pairs) for events in both]
-    for name in ("judge", "person", "answer", "time"):
+    columns = ("judge", "person", "answer", "time")
+    _, before, now = _how_often((known, given), (known.pairs, given.pairs), *columns)
+    equal = int(now[before == now].sum())
+    return equal if equal >= max(_LEAST_AGAIN, _MOST_LEARNED * now.sum()) else 0
+
+
+def _how_often(
+    both: tuple[Answers, Answers], sides: tuple[IntArray, IntArray], *columns: str
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Different duels (k, .), the lower item first, and how often each is there in either, (k,).
+
+    :param columns: what also tells them apart where both have it.
+    """
+    keys = [_keys(events, ends) for events, ends in zip(both, sides, strict=True)]
+    for name in columns:
         values = [getattr(events, name) for events in both]
         if all(value is not None for value in values):
             values = [value if name == "time" else value.numbers for value in values]
             keys = [np.column_stack(pair) for pair in zip(keys, values, strict=True)]
-    _, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    number, t = number.reshape(-1), len(known)
-    before, now = (
-        np.bincount(some, events.counts, minlength=number.max() + 1)
-        for some, events in zip((number[:t], number[t:]), both, strict=True)
+    different, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    places = np.split(number.reshape(-1), [len(keys[0])])
+    first, second = (
+        np.bincount(place, events.counts, minlength=len(different))
+        for place, events in zip(places, both, strict=True)
     )
-    equal = int(now[before == now].sum())
-    return equal if equal >= max(_LEAST_AGAIN, _MOST_LEARNED * now.sum()) else 0
+    return different, first, second
 
 
 def _keys(events: Answers, sides: IntArray) -> FloatArray:

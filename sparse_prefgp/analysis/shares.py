@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.answers import ReadAnswers, load_sets, shown_sets
+from sparse_prefgp.analysis.answers import load_sets, shown_sets
 from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.data.features import require_pandas
@@ -121,22 +121,11 @@ def shares(
     """
     level = level_of_interval(level)
     draws = whole_number("draws", draws, 2)
-    rng = generator(np.random.default_rng(0) if rng is None else rng)
+    rng = generator(rng)
     if isinstance(alternatives, np.ndarray) and alternatives.dtype.kind in "fiu":
         return _of_array(model, np.asarray(alternatives, np.float64), level, draws, rng)
-    found = _shown(model, alternatives, items, columns)
-    added = _columns(model, found.items.inputs, found.events, level, draws, rng)
-    frame = found.table.assign(**{name: found.in_rows(v) for name, v in added.items()})
-    event = found.events.event_of_side
-    number = np.empty(len(event), np.int64)
-    number[found.place] = event
-    return Shares(frame, level, draws, tuple(number.tolist()))
-
-
-def _shown(model: Predicts, alternatives: Any, items: Any, columns: Columns) -> ReadAnswers:
-    pd = require_pandas()
     if isinstance(alternatives, Sequence) and not isinstance(alternatives, str):
-        alternatives = pd.DataFrame({ITEM_ID: list(alternatives)})
+        alternatives = require_pandas().DataFrame({ITEM_ID: list(alternatives)})
     table = load_sets(model, alternatives, "alternatives")
     table.refuse_added((*ADDED, *OVER_PEOPLE))
     table.refuse_empty("alternatives")
@@ -145,7 +134,13 @@ def _shown(model: Predicts, alternatives: Any, items: Any, columns: Columns) -> 
         raise ValueError(
             f"There is one alternative in {table.name}, which everybody chooses; give two or more."
         )
-    return shown_sets(model, table, items, columns, unsaid=("judge", "person"))
+    found = shown_sets(model, table, items, columns, how={"unsaid": ("judge", "person")})
+    added = _columns(model, found.items.inputs, found.events, level, draws, rng)
+    frame = found.table.assign(**{name: found.in_rows(v) for name, v in added.items()})
+    event = found.events.event_of_side
+    number = np.empty(len(event), np.int64)
+    number[found.place] = event
+    return Shares(frame, level, draws, tuple(number.tolist()))
 
 
 def _of_array(
@@ -194,28 +189,27 @@ def _columns(
     nobody = np.full(len(events), model.terms.taste is not None and model.view.of_nobody)
     if events.person is not None:
         nobody &= events.person.numbers < 0
-    shared, names = [sets for sets, _ in parts], [*ADDED]
+    of_all, names = [sets for sets, _ in parts], [*ADDED]
     if nobody.any():
-        shared = [set_posterior(point, inputs, events) for point in model.consensus().points]
+        of_all = [set_posterior(point, inputs, events) for point in model.consensus().points]
         names += [*OVER_PEOPLE]
 
+    def drawn(some: IntArray, shared: bool) -> FloatArray:
+        """Shares of some sets, for one utility or over tastes about what all share."""
+        each = []
+        for (sets, noise), one, own in zip(parts, of_all, normals, strict=True):
+            tastes = sets.covariance[some] - one.covariance[some] if shared else None
+            whose = (noise[0][:, some], noise[1][:, some])
+            each.append(_drawn((one if shared else sets).take(some), whose, own, tastes))
+        return np.concatenate(each)
+
     def of(some: IntArray) -> FloatArray:
-        each = np.concatenate(
-            [
-                _drawn(sets.take(some), (noise[0][:, some], noise[1][:, some]), own)
-                for (sets, noise), own in zip(parts, normals, strict=True)
-            ]
-        )
+        each = drawn(some, False)
         ends = np.quantile(each, tails, axis=0)
         over_people = np.where(nobody[some, None], ends, np.nan)
         here = some[nobody[some]]
         if len(here):
-            of_all = []
-            for (sets, noise), one, own in zip(parts, shared, normals, strict=True):
-                tastes = sets.covariance[here] - one.covariance[here]
-                whose = (noise[0][:, here], noise[1][:, here])
-                of_all.append(_drawn(one.take(here), whose, own, tastes))
-            each[:, nobody[some]] = np.concatenate(of_all)
+            each[:, nobody[some]] = drawn(here, True)
             ends = np.quantile(each, tails, axis=0)
         return np.stack([each.mean(0), *ends, each.std(0, ddof=1), *over_people])
 
@@ -282,7 +276,7 @@ def described_table(
     :param most: rows; None for all.
     :param hidden: columns that are not shown.
     """
-    shown = frame if most is None else frame.head(most)
+    shown = frame.iloc[:most]
     others = [one for one in frame.columns if one not in (*probabilities, *hidden)]
     cells = {one: [str(x) if id_text(x) else "" for x in shown[one]] for one in others}
     said = [one for one in others if one not in (CHOICE_SET, NONE)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from sparse_prefgp.analysis.acquisition import (
 )
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.asked_sets import AskedSets
-from sparse_prefgp.analysis.boards import at_a_date
+from sparse_prefgp.analysis.boards import At, at_a_date
 from sparse_prefgp.analysis.candidates import (
     CandidatePairs,
     likely_best,
@@ -28,7 +28,7 @@ from sparse_prefgp.analysis.candidates import (
 )
 from sparse_prefgp.analysis.contexts import has_contexts
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
-from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.prediction import TIE
 from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
 from sparse_prefgp.analysis.roles import Columns
@@ -61,8 +61,6 @@ Report = Callable[[int, int], None]
 MAX_PAIRS = 50_000
 # Pairs whose gain by "settle" is computed in full: those that gain most to first order.
 CLOSELY = 64
-# Numbers at a time: 4 MB an array.
-_AT_ONCE = 2**19
 DEFAULT_SCORE, SETTLE = "bald", "settle"
 # What the scores are, in words.
 SCORES = {
@@ -127,7 +125,7 @@ class Suggestions(Result):
 
     def table(self, most: int | None = None) -> Table:
         """The pairs or sets, in the order of choice."""
-        shown = self.frame if most is None else self.frame.head(most)
+        shown = self.frame.iloc[:most]
         title = "Ask next"
         if len(shown) < len(self.frame):
             title = first_of(len(shown), len(self.frame), f"{self.rows_name} to ask next")
@@ -200,8 +198,7 @@ class Suggestions(Result):
 class _Picks(NamedTuple):
     """Rows of the items of each pick, its score, and what is reported on how they were found."""
 
-    first: IntArray
-    second: IntArray
+    ends: IntArray
     score: FloatArray
     jitter: float = 0.0
     negative_variances: int = 0
@@ -221,8 +218,8 @@ def suggest(
     top: int | None = None,
     prices: Any = None,
     max_pairs: int = MAX_PAIRS,
-    at: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
-    person: Hashable | list[Hashable] | None = None,
+    at: At = (),
+    person: Person = None,
     rng: np.random.Generator | None = None,
     progress: Report | None = None,
 ) -> Suggestions:
@@ -282,7 +279,7 @@ def suggest(
     batch = whole_number("batch", batch, 1)
     max_pairs = whole_number("max_pairs", max_pairs, 1)
     done = progress or (lambda count, total: None)
-    places = [at] if isinstance(at, str | Mapping) else list(at)
+    places = [at] if isinstance(at, str | Mapping) else at
     in_contexts = has_contexts(model, candidates)
     together.check(
         set_size=whole_number("set_size", set_size, 2) > 2,
@@ -310,8 +307,8 @@ def suggest(
             if pairs is None
             else listed_pairs(model, pairs, candidates, columns)
         )
-        if score == "thompson":
-            found = _drawn_jointly(model, found)
+        if score == "thompson" and len(found.items) > JOINTLY:
+            found = found.narrowed(np.sort(likely_best(model, found.items)[:JOINTLY]))
     if batch > len(found):
         raise ValueError(
             f"batch is {batch:,}, but there are only {len(found):,} pairs to choose from; give at "
@@ -360,56 +357,48 @@ def best_of(
         picks = _settling(model, found, batch, top, judges_of(model, prices), done)
     else:
         picks = _asked(model, found, batch, score, done)
-    return _report(model, found, picks, score, SCORES[score].format(top=top))
-
-
-def _drawn_jointly(model: Predicts, found: CandidatePairs) -> CandidatePairs:
-    """Pairs of no more items than are drawn jointly, the likely best of them."""
-    if len(found.items) <= JOINTLY:
-        return found
-    return found.narrowed(np.sort(likely_best(model, found.items)[:JOINTLY]))
-
-
-def _report(
-    model: Predicts, pairs: CandidatePairs, picks: _Picks, score: str, meaning: str
-) -> Suggestions:
-    items = pairs.items
-    found = model.predict(Answers.between(picks.first, picks.second), items.inputs)
-    won, tied, _ = np.exp(found.results).T
-    assert found.variance is not None
+    items = found.items
+    forecast = model.predict(Answers.between(*picks.ends.T), items.inputs)
+    won, tied, _ = np.exp(forecast.results).T
+    assert forecast.variance is not None
     frame = require_pandas().DataFrame(
         {
-            **_named(items, picks),
+            **_named(items, picks.ends),
             "score": picks.score,
             "probability": won,
             **({} if model.likelihood.margin is None else {TIE: tied}),
-            "difference": found.mean,
-            "sd": np.sqrt(np.maximum(found.variance, 0.0)),
-            "outside_range": items.outside[picks.first] | items.outside[picks.second],
+            "difference": forecast.mean,
+            "sd": np.sqrt(np.maximum(forecast.variance, 0.0)),
+            "outside_range": items.outside[picks.ends].any(1),
             **picks.asked_of,
         }
     )
     return Suggestions(
         frame=frame,
         score=score,
-        meaning=meaning,
+        meaning=SCORES[score].format(top=top),
         candidates=len(items),
-        converged=model.infer().converged,
-        filtered=model.infer().status is Status.FILTERED,
+        **_inferred(model),
         jitter=picks.jitter,
         negative_variances=picks.negative_variances,
-        looked_at=len(pairs),
-        possible=pairs.possible,
-        chosen=pairs.chosen,
-        repeated=pairs.repeated,
-        equal=pairs.equal,
-        equal_items=pairs.equal_items,
+        looked_at=len(found),
+        possible=found.possible,
+        chosen=found.chosen,
+        repeated=found.repeated,
+        equal=found.equal,
+        equal_items=found.equal_items,
     )
 
 
-def _named(items: ItemSet, picks: _Picks) -> dict[str, list[Any]]:
+def _inferred(model: Predicts) -> dict[str, Any]:
+    """How inference went."""
+    found = model.infer()
+    return {"converged": found.converged, "filtered": found.status is Status.FILTERED}
+
+
+def _named(items: ItemSet, ends: IntArray) -> dict[str, list[Any]]:
     """Ids of both sides, and their context by the columns that tables of pairs have."""
-    sides = {"first": picks.first, "second": picks.second}
+    sides = dict(zip(("first", "second"), ends.T, strict=True))
     rows = items.rows
     if rows is None or not rows.columns:
         return {side: [items.ids[i] for i in index] for side, index in sides.items()}
@@ -452,19 +441,16 @@ def _sets(
         )
     without = _asked_before(model, items)
     pairs = random_pairs(items, max_pairs, rng)
-    mean, covariance = (
-        x.numpy() for x in model.posterior().joint(as_float(numbered_inputs(model, items)))
-    )
+    inputs = as_float(numbered_inputs(model, items))
+    mean, covariance = (x.numpy() for x in model.posterior().joint(inputs))
     apart = np.add.outer(np.diag(covariance), np.diag(covariance)) - 2.0 * covariance
-    noise = float(model.likelihood.noise.numpy())
+    noise = 0.5 * model.likelihood.duel_noise
     state = AskedSets(mean, covariance, noise, model.likelihood.new_ratios(), rng)
     picked, scores = np.empty((batch, size), np.int64), np.empty(batch)
     row = {id: i for i, id in enumerate(items.ids)}
-    first, second = (
-        np.array([row[pairs.items.ids[i]] for i in side]) for side in (pairs.first, pairs.second)
-    )
+    start = np.array([row[id] for id in pairs.items.ids])[pairs.ends]
     for i in range(batch):
-        picked[i], scores[i] = state.grown(size, first, second, without)
+        picked[i], scores[i] = state.grown(size, start, without)
         without.add(frozenset(picked[i].tolist()))
         if i + 1 < batch:
             state.ask(picked[i])
@@ -486,8 +472,7 @@ def _sets(
         possible=possible,
         chosen=chosen,
         equal_items=equal_items,
-        converged=model.infer().converged,
-        filtered=model.infer().status is Status.FILTERED,
+        **_inferred(model),
         negative_variances=int(np.triu(apart < 0.0, 1).sum()),
         about="" if model.duels.held else "Sets of the stream may be among them.",
         set_size=size,
@@ -511,22 +496,26 @@ def _asked_before(model: Predicts, items: ItemSet) -> set[frozenset[int]]:
 def _asked(model: Predicts, pairs: CandidatePairs, batch: int, score: str, done: Report) -> _Picks:
     """Picks of a score of mean and variance, each asked before the next is chosen."""
     state = AskedPairs(model, pairs)
-    value = _score(model, state, score)
+    if score == "bald":
+        told = information_rule(**state.noises)
+    elif score == "eubo":
+        utility = model.predict_f(pairs.items.inputs)[0].numpy()[:, 0]
+        first, second = (utility - utility.mean())[pairs.ends.T]
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
     for i in range(batch):
-        values = value()
+        if score == "variance":
+            values = state.variance.copy()
+        elif score == "bald":
+            values = told(state.mean, state.variance)
+        else:
+            values = expected_best(first, second, state.variance)
         values[picked[:i]] = -np.inf
         picked[i] = np.argmax(values)
         scores[i] = values[picked[i]]
         if i + 1 < batch:
             state.ask(int(picked[i]))
         done(i + 1, batch)
-    return _Picks(
-        pairs.first[picked],
-        pairs.second[picked],
-        scores,
-        negative_variances=state.negative_variances,
-    )
+    return _Picks(pairs.ends[picked], scores, negative_variances=state.negative_variances)
 
 
 def _settling(
@@ -543,38 +532,23 @@ def _settling(
     inputs = as_float(numbered_inputs(model, pairs.items))
     mean_of_all, covariance = (x.numpy() for x in model.posterior().joint(inputs))
     state = FirstOnes(mean_of_all, covariance, top)
-    likelihood, ratios = model.likelihood, model.likelihood.new_ratios()
-    noise = 2.0 * float(likelihood.noise.numpy())
-    margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
-
-    def reductions(mean: FloatArray, variance: FloatArray) -> FloatArray:
-        size = max(1, _AT_ONCE // len(ratios.ratios))
-        parts = [slice(start, start + size) for start in range(0, len(mean), size)]
-        return np.concatenate(
-            [expected_reduction(mean[i], variance[i], noise, margin, ratios) for i in parts]
-        )
-
+    noises = model.likelihood.of_nobody()
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
     asked_of: dict[str, list[Any]] = {}
     for i in range(batch):
         free = np.setdiff1d(np.arange(len(pairs)), picked[:i], assume_unique=True)
-        reduction = reductions(*state.difference(pairs.first[free], pairs.second[free]))
+        reduction = expected_reduction(*state.difference(*pairs.ends[free].T), **noises)
         if len(free) > CLOSELY:  # Owen's function of each pair that straddles is what takes long
-            rough = state.first_order_gains(pairs.first[free], pairs.second[free], reduction)
+            rough = state.first_order_gains(*pairs.ends[free].T, reduction)
             most = np.argpartition(-rough, CLOSELY)[:CLOSELY]
             free, reduction = free[most], reduction[most]
-        gains = state.gains(pairs.first[free], pairs.second[free], reduction)
-        picked[i] = free[np.argmax(gains)]
-        one = picked[i : i + 1]
-        first, second = pairs.first[one], pairs.second[one]
+        picked[i] = free[np.argmax(state.gains(*pairs.ends[free].T, reduction))]
+        first, second = pairs.ends[picked[i : i + 1]].T
         mean, variance = state.difference(first, second)
-        if judges is None:
-            reduction, price = reductions(mean, variance), 1.0
-        else:
-            judge, own = judges.best(float(mean[0]), float(variance[0]))
-            reduction = np.array([own])
+        reduction, price = expected_reduction(mean, variance, **noises), 1.0
+        if judges is not None:
+            judge, reduction[0] = judges.best(float(mean[0]), float(variance[0]))
             asked_of.setdefault(JUDGE, []).append(judges.names[judge])
-            price = 1.0
             if judges.prices is not None:
                 price = float(judges.prices[judge])
                 asked_of.setdefault(PRICE, []).append(price)
@@ -583,26 +557,11 @@ def _settling(
             state.ask(int(first[0]), int(second[0]), float(reduction[0]))
         done(i + 1, batch)
     return _Picks(
-        pairs.first[picked],
-        pairs.second[picked],
+        pairs.ends[picked],
         scores,
         negative_variances=state.negative_variances,
         asked_of=asked_of,
     )
-
-
-def _score(model: Predicts, state: AskedPairs, score: str) -> Callable[[], FloatArray]:
-    """What gives the score of all pairs, (N,), as things stand."""
-    if score == "variance":
-        return lambda: state.variance.copy()
-    if score == "bald":
-        told = information_rule(state.duel_noise, state.margin, state.ratios)
-        return lambda: told(state.mean, state.variance)
-    pairs = state.pairs
-    utility = model.predict_f(pairs.items.inputs)[0].numpy()[:, 0]
-    utility -= utility.mean()
-    first, second = utility[pairs.first], utility[pairs.second]
-    return lambda: expected_best(first, second, state.variance)
 
 
 def _drawn(
@@ -618,7 +577,7 @@ def _drawn(
     scale = float(np.mean(model.posterior().kernel(inputs, full_cov=False)))
     root, jitter = factorised(covariance, scale)
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
-    turned = np.empty(batch, dtype=bool)
+    ends = np.empty((batch, 2), np.int64)
     for i in range(batch):
         one, other = mean + rng.standard_normal((2, len(mean))) @ root.T
         one, other = one - one.mean(), other - other.mean()
@@ -627,9 +586,7 @@ def _drawn(
         values = np.maximum(ahead, behind)
         values[picked[:i]] = -np.inf
         picked[i] = np.argmax(values)
-        scores[i], turned[i] = values[picked[i]], behind[picked[i]] > ahead[picked[i]]
+        scores[i], best = values[picked[i]], pairs.ends[picked[i]]
+        ends[i] = best[::-1] if behind[picked[i]] > ahead[picked[i]] else best
         done(i + 1, batch)
-    first, second = pairs.first[picked], pairs.second[picked]
-    return _Picks(
-        np.where(turned, second, first), np.where(turned, first, second), scores, jitter=jitter
-    )
+    return _Picks(ends, scores, jitter=jitter)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import gpflow
 import numpy as np
@@ -19,15 +19,15 @@ from sparse_prefgp.analysis.items import (
     feature_columns,
     is_array,
     numbers_by_name,
+    raw_value,
     resolve_items,
 )
 from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.analysis.scoring import said_before
-from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.answers import Answers, Codes, Covariates
 from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, warn_of_spellings
@@ -177,7 +177,7 @@ def update(
             items = items_named_in(source, (WINNER, LOSER)).frame
         elif is_array(items):
             items = _numbered(model, items)
-    read = read_answers(model, kind, source, items, columns, learning=True, **options)
+    read = read_answers(model, kind, source, items, columns, {"learning": True}, **options)
     _refuse_changed(old, read.items)
     everything, added, new = read.placed(model)
     if named_only:
@@ -188,27 +188,39 @@ def update(
     data = _joined(old, everything, new, people)
     _warn_of_repeated(old, data)
     if model.inputs.layout.dated:
-        result, found = _followed(model, data, in_one_pass, slices)
-        return result, found.report(old, result, added, new)
+        result, facts = _followed(model, data, in_one_pass, slices)
+        return result, _report(old, result, added, new, **facts)
     model.allow(in_one_pass=in_one_pass, slices=slices is not None)
     before = model.log_evidence()
     result, continued = _continued(model.at_mode, data, new)
-    done = _Done(result.infer(), continued, before, result.log_evidence())
-    report = done.report(old, result, added, new)
+    report = _report(
+        *(old, result, added, new),
+        continued_sites=continued,
+        log_evidence_before=before,
+        log_evidence=result.log_evidence(),
+    )
     return _mixed(model, result, data, new), report
 
 
 def _continued(model: PreferenceGP, data: Duels, new: Answers) -> tuple[PreferenceGP, int]:
     """A model of old and new answers after inference that began at the old sites, and how many."""
-    old = model.duels
-    approximation = _with_new_blocks(model.approximation, new)
+    old, approximation = model.duels, model.approximation
+    if new.block is not None:  # PITC, with the blocks of the new duels
+        labels = _as_named(new.block, approximation.labels or ())
+        approximation = approximation.followed_by(labels)
     result = replace_answers(model, data, approximation=approximation)
     margin = result.likelihood.margin
     if margin is not None and old.ties is None and data.ties is not None:
         gpflow.set_trainable(margin, True)  # the first ties, from which it is learned
         margin.prior = None
     if new.answer is not None:
-        _free_steps(old, result)
+        before, now = old.grade_counts, data.grade_counts
+        assert before is not None and now is not None
+        # The cuts next to grades that were used for the first time are left to the likelihood.
+        learned = zip(steps_to_learn(before), steps_to_learn(now), strict=True)
+        for step, (was, free) in zip(result.likelihood.steps, learned, strict=True):
+            if free and not was:
+                step.prior = None
     nu, tau, continued = continued_sites(model, result)
     result.inference.start_from(nu, tau)
     result.infer()
@@ -256,38 +268,31 @@ def _warn_of_repeated(old: Duels, data: Duels) -> None:
         )
 
 
-class _Done(NamedTuple):
-    """What inference did for an update."""
-
-    inference: InferenceResult
-    continued_sites: int
-    log_evidence_before: float | None
-    log_evidence: float | None
-    log_predictive: float | None = None
-
-    def report(
-        self, old: Duels, result: PreferenceGP, added: ItemSet, new: Answers
-    ) -> UpdateReport:
-        data = result.duels
-        return UpdateReport(
-            new_duels=new.num_events,
-            new_items=_number_of_items(data) - _number_of_items(old),
-            duels=data.num_duels,
-            items=_number_of_items(data),
-            used_duels=result.num_duels_used,
-            sites=result.graph.num_sites,
-            sweeps=self.inference.sweeps,
-            converged=self.inference.converged,
-            new_items_outside_range=int(added.outside.sum()),
-            **notes_on(added),
-            noun=data.events.noun,
-            **self._asdict(),
-        )
+def _report(
+    old: Duels, result: PreferenceGP, added: ItemSet, new: Answers, **facts: Any
+) -> UpdateReport:
+    """What an update did, `facts` of its sites and evidence next to what its result tells."""
+    data, inference = result.duels, result.infer()
+    return UpdateReport(
+        new_duels=new.num_events,
+        new_items=_number_of_items(data) - _number_of_items(old),
+        duels=data.num_duels,
+        items=_number_of_items(data),
+        used_duels=result.num_duels_used,
+        sites=result.graph.num_sites,
+        sweeps=inference.sweeps,
+        converged=inference.converged,
+        inference=inference,
+        new_items_outside_range=int(added.outside.sum()),
+        **notes_on(added),
+        noun=data.events.noun,
+        **facts,
+    )
 
 
 def _followed(
     model: PreferenceGP, data: Duels, in_one_pass: bool, slices: Any
-) -> tuple[PreferenceGP, _Done]:
+) -> tuple[PreferenceGP, dict[str, Any]]:
     """Utilities in time, to which the later ones of all duels are added: one pass over these, and
     from its sites inference on all, unless one pass is all that was asked for."""
     filtered = model.infer().status is Status.FILTERED
@@ -296,10 +301,13 @@ def _followed(
     result = passed.model
     if not in_one_pass:
         result.inference.start_from(*result.inference.sites())
-    inference = result.infer()
-    evidence = None if in_one_pass else result.log_evidence()
-    sites = model.graph.num_sites
-    return result, _Done(inference, sites, before, evidence, passed.log_predictive)
+    result.infer()
+    return result, {
+        "continued_sites": model.graph.num_sites,
+        "log_evidence_before": before,
+        "log_evidence": None if in_one_pass else result.log_evidence(),
+        "log_predictive": passed.log_predictive,
+    }
 
 
 def later_part(old: Duels, data: Duels) -> Duels:
@@ -381,13 +389,6 @@ def _occurrence(numbers: IntArray) -> IntArray:
     return found
 
 
-def _with_new_blocks(approximation: Approximation, new: Answers) -> Approximation:
-    """PITC with the blocks of the new duels; labels are compared as text."""
-    if new.block is None:
-        return approximation
-    return approximation.followed_by(_as_named(new.block, approximation.labels or ()))
-
-
 def _as_named(codes: Codes, names: Iterable[Hashable]) -> list[Any]:
     """Labels as a model has them, of which those that it knows are compared as text."""
     known = {id_text(name): name for name in names}
@@ -397,17 +398,6 @@ def _as_named(codes: Codes, names: Iterable[Hashable]) -> list[Any]:
 def _number_of_items(duels: Duels) -> int:
     """Items, however many rows each has."""
     return duels.num_items if duels.item_rows is None else duels.item_rows.num_items
-
-
-def _free_steps(old: Duels, new: PreferenceGP) -> None:
-    """Leave the cuts next to grades that were used for the first time to the likelihood."""
-    before, now = old.grade_counts, new.duels.grade_counts
-    assert before is not None and now is not None
-    for step, was, free in zip(
-        new.likelihood.steps, steps_to_learn(before), steps_to_learn(now), strict=True
-    ):
-        if free and not was:
-            step.prior = None
 
 
 def _numbered(model: PreferenceGP, items: Any) -> ItemSet:
@@ -430,42 +420,36 @@ def _refuse_changed(old: Duels, found: ItemSet) -> None:
     ours = old.items[found.numbers[known]]
     theirs = found.inputs[known, : old.num_features]
     tolerance = np.full(old.num_features, ROUNDING)
-    if old.transform is not None and old.transform.reduced is not None:
-        tolerance[-old.transform.reduced.size :] = SINGLE  # rounded, and so by chance up or down
+    reduced = (old.transform or NO_FEATURES).reduced
+    if reduced is not None:
+        tolerance[-reduced.size :] = SINGLE  # rounded, and so by chance up or down
     bad = np.argwhere(np.abs(ours - theirs) > tolerance * (1.0 + np.abs(ours)))
     if len(bad) == 0:
         return
     i, j = (int(k) for k in bad[0])
-    row = int(known[i])
-    name = feature_columns(old)[j]
-    was, now = (_raw_value(old, values[i], j) for values in (ours, theirs))
-    level = found.levels_never_seen.get(name, {}).get(row)
-    now = now if level is None else repr(level)
+    row, names = int(known[i]), np.array(feature_columns(old), dtype=object)
+    name = names[j]
+
+    def told(features: FloatArray) -> str:
+        value = raw_value(old, name, features[names == name])
+        if value == "" and old.transform is not None:
+            return f"{features[j]:.4g} along {old.transform.feature_names[j]}"
+        return repr(value) if isinstance(value, str) else f"{value:.10g}"
+
+    was, now = told(ours[i]), told(theirs[i])
+    levels = found.levels_never_seen.get(name)
+    now = repr(levels[row]) if levels is not None and levels[row] else now
     raise ValueError(
         f"The item {str(found.ids[row])!r} of {found.name} has {name!r} {now}, but the model knows "
         f"it with {was}; give the changed item a new id, or leave it out of the table."
     )
 
 
-def _raw_value(duels: Duels, features: FloatArray, column: int) -> str:
-    """How a message shows the value behind a column, in the units of the raw table."""
-    transform = duels.transform
-    if transform is None:
-        return f"{features[column]:.10g}"
-    made_of = transform.columns_made_of
-    units = transform.units(made_of[column])
-    if units is not None:
-        return f"{units[0] + units[1] * features[column]:.10g}"
-    if made_of[column] not in transform.categorical:
-        return f"{features[column]:.4g} along {transform.feature_names[column]}"
-    on = np.flatnonzero(features[np.equal(made_of, made_of[column])])
-    return repr(transform.levels(made_of[column])[int(on[0])]) if len(on) else "an unknown level"
-
-
 def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
     """The old duels and then the new ones, between all items.
 
     :param people: table of new people.
+    :raises ValueError: features of people for a model that has none; what their reader raises.
     """
     ids: tuple[Hashable, ...] | None = None
     if old.item_ids is not None:
@@ -487,15 +471,17 @@ def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
         added = added.saying(judge=Codes.of(_as_named(new.judge, old.group_names)))
     else:
         before = before.saying(judge=None)
-    added_rows = np.arange(old.num_items, len(items))
-    new_ones = 1 + int(old.item.max()) + np.arange(len(added_rows))  # items of their own
+    free = 1 + int(old.item.max())
+    new_ones = np.arange(free, free + len(items) - old.num_items)  # items of their own
     if old.item_rows is not None and items.rows is not None:
         known = numbers_by_name(old)
-        free = 1 + int(old.item.max())
-        for k, row in enumerate(added_rows):
-            name = id_text(items.rows.names[row])
-            new_ones[k] = known.setdefault(name, free)
+        for k, name in enumerate(items.rows.names[old.num_items :]):
+            new_ones[k] = known.setdefault(id_text(name), free)
             free = max(free, 1 + int(new_ones[k]))
+    features = old.people_features
+    if people is not None:
+        more = people_like(people, features)
+        features = more if features is None else features.followed_by(more)
     return Duels.from_events(
         items.inputs[:, : old.num_features],
         before.followed_by(added),
@@ -504,20 +490,6 @@ def _joined(old: Duels, items: ItemSet, new: Answers, people: Any) -> Duels:
         feature_names=old.feature_names,
         transform=old.transform,
         item_rows=items.rows,
-        people_features=_all_people(old, people),
+        people_features=features,
         roles=old.roles,
     )
-
-
-def _all_people(old: Duels, people: Any) -> PeopleFeatures | None:
-    """Features of the people of before and of new ones.
-
-    :param people: table of new people; None where there is none.
-    :raises ValueError: a table where people have no features, or were made of no table; what its
-        reader raises.
-    """
-    known = old.people_features
-    if people is None:
-        return known
-    new = people_like(people, known)
-    return new if known is None else known.followed_by(new)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,11 +12,11 @@ import numpy as np
 from scipy import special
 
 from sparse_prefgp.analysis.items import feature_columns, resolve_items
-from sparse_prefgp.analysis.people import seen_by
+from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.rivals import LinearRival
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, require_pandas
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support import together
@@ -89,7 +89,7 @@ class Worth(Result):
 
     def table(self, most: int | None = None) -> Table:
         """The attributes, or the first of them."""
-        shown = self.frame if most is None else self.frame.head(most)
+        shown = self.frame.iloc[:most]
         rows = records(shown)
         for row in rows:
             ends = f"{row['lower']:.4g} to {row['upper']:.4g}"
@@ -127,7 +127,7 @@ def worth(
     by_item: bool = False,
     items: Any = None,
     level: float = 0.9,
-    person: Hashable | list[Hashable] | None = None,
+    person: Person = None,
 ) -> Worth:
     """What a step of each attribute is worth in units of another.
 
@@ -156,155 +156,57 @@ def worth(
         and `model.of_person` raise; a person of a conditional logit.
     """
     level = level_of_interval(level)
+    steps = dict(steps or {})
     if isinstance(model, LinearRival):
         if person is not None:
             raise together.refused(
                 one_utility="a conditional logit", people=f"the person {shortened(person)}"
             )
-        return _of_logit(model, unit, dict(steps or {}), level)
+        return _of_logit(model, unit, steps, level)
     asked: Predicts = seen_by(model, person)
-    columns = _columns(asked.duels)
-    numeric = _checked(asked.duels, columns, unit)
-    scale = {name: _scale(asked.duels, name) for name in numeric}
-    wanted = dict(steps or {})
-    _check_steps(wanted, numeric, unit)
+    transform = asked.duels.transform or NO_FEATURES
+    attributes = _attributes(asked.duels, transform, unit, steps, level)
     found = resolve_items(asked, items)
     compared = np.arange(len(found)) if items is not None else np.flatnonzero(found.comparisons)
     linear = _is_linear(asked)
-    transform = asked.duels.transform
-    unmeasured = None if transform is None else _without_units(transform)
+    unmeasured = _without_units(transform)
     if not linear and not by_item and unmeasured is not None:
         raise ValueError(
             f"The model has {unmeasured}, which a plane over the others leaves out; ask by item "
             "(by_item=True, --by-item)."
         )
     inputs = found.inputs[compared][:, : asked.duels.num_features]
-    if by_item:
-        rows = []
-        for row, place in zip(compared, inputs, strict=True):
-            changes = _changes(asked, place, columns, numeric, unit)
-            for values in _rows(changes, scale, wanted, unit, level):
-                rows.append({"item": found.ids[row], **values})
-        at, here = "each item", _at_average(asked, inputs, columns, numeric, unit)
+    if by_item or linear:
+        at, here = "each item" if by_item else AVERAGE, attributes.at_average(asked, inputs)
     else:
-        if linear:
-            at, here = AVERAGE, _at_average(asked, inputs, columns, numeric, unit)
-        else:
-            weight = np.ones(len(compared))
-            if items is None:
-                weight = found.comparisons[compared].astype(np.float64)
-            at, here = PLANE, _plane(asked, inputs, weight, columns, numeric, unit)
-        rows = _rows(here, scale, wanted, unit, level)
-    frame = require_pandas().DataFrame(rows)
-    return Worth(frame, unit, level, _slope(here, scale[unit], level), at, linear)
+        weight = found.comparisons[compared] if items is None else np.ones(len(compared))
+        at, here = PLANE, attributes.plane(asked, inputs, weight.astype(np.float64))
+    rows = attributes.rows(here)
+    if by_item:
+        rows = [
+            {"item": found.ids[row], **values}
+            for row, place in zip(compared, inputs, strict=True)
+            for values in attributes.rows(attributes.changes(asked, place))
+        ]
+    return attributes.told(rows, here, at, linear)
 
 
-def _at_average(
-    model: Predicts,
-    inputs: FloatArray,
-    columns: Mapping[str, IntArray],
-    numeric: list[str],
-    unit: str,
-) -> _Changes:
-    """Changes at the average of numbers, and the most common levels."""
-    average = np.asarray(inputs.mean(0))
-    for name in columns.keys() - {*numeric}:
-        index = columns[name]
-        average[index] = np.eye(len(index))[int(np.argmax(average[index]))]
-    return _changes(model, average, columns, numeric, unit)
+class _Step(NamedTuple):
+    """A change of one attribute."""
 
-
-def _plane(
-    model: Predicts,
-    inputs: FloatArray,
-    weight: FloatArray,
-    columns: Mapping[str, IntArray],
-    numeric: list[str],
-    unit: str,
-) -> _Changes:
-    """Slopes of the plane closest to the utilities of some items (n, D), weights (n,)."""
-    most = np.sort(np.argsort(-weight, kind="stable")[:MOST_ITEMS])
-    x, c = inputs[most], np.asarray(weight[most], np.float64)
-    names: list[tuple[str, str | None, str]] = []
-    values = []
-    for name, index in columns.items():
-        if name in numeric:
-            continue
-        levels = _levels(model.duels, name)
-        usual = int(np.argmax(c @ x[:, index]))
-        for j, text in enumerate(levels):
-            if j != usual and np.ptp(x[:, index[j]]) > 0.0:
-                names.append((name, text, f"{text} for {levels[usual]}"))
-                values.append(x[:, index[j]])
-    for name in [*(n for n in numeric if n != unit), unit]:
-        names.append((name, None, ""))
-        values.append(x[:, columns[name][0]])
-    design = np.column_stack([*values, np.ones(len(x))])
-    root = np.sqrt(c / c.mean())[:, None]
-    q, r = np.linalg.qr(root * design)
-    least = np.abs(np.diag(r)) if len(x) >= design.shape[1] else np.zeros(design.shape[1])
-    weak = np.flatnonzero(least <= 1e-9 * max(float(least.max()), 1e-300))
-    if weak.size:
-        what = "there are too few items"
-        if len(x) >= design.shape[1]:
-            column = names[min(int(weak[0]), len(names) - 1)]
-            what = f"{column[0]!r} is a sum of multiples of others over these items"
-        raise ValueError(
-            f"No plane is closest to the utilities of {len(x):,} items with {len(names)} slopes, "
-            f"as {what}; leave features out of the fit, or ask by item (by_item=True, --by-item)."
-        )
-    slopes = np.linalg.solve(r, q.T * root.T)[:-1]
-    return _Changes.of(model, names, slopes, x)
-
-
-def _slope(changes: _Changes, scale: float, level: float) -> tuple[float, float, float]:
-    """Of the unit, and its interval."""
-    b, sd = changes.mean[-1] / scale, math.sqrt(changes.covariance[-1, -1]) / scale
-    z = float(special.ndtri(0.5 + 0.5 * level))
-    return b, b - z * sd, b + z * sd
-
-
-def _check_steps(wanted: Mapping[str, float], numeric: Sequence[str], unit: str) -> None:
-    for name, step in wanted.items():
-        if name == unit:
-            raise ValueError(
-                f"{name!r} is what worth is measured in, so that a step of it is worth just that; "
-                "leave it out (--step, step=)."
-            )
-        check_choice("The feature of a step", name, [n for n in numeric if n != unit])
-        if not np.isfinite(step) or step == 0.0:
-            raise ValueError(f"The step of {name!r} is {step}; give a number other than 0.")
-
-
-def _of_logit(logit: LinearRival, unit: str, wanted: dict[str, float], level: float) -> Worth:
-    """By the normal distribution of the coefficients at their maximum."""
-    names = list(logit.names)
-    if unit not in names:
-        raise ValueError(
-            f"The unit {shortened(unit)} is no feature of the conditional logit; choose from "
-            f"{', '.join(names) or 'none'}."
-        )
-    _check_steps(wanted, names, unit)
-    assert logit.covariance is not None
-    order = [i for i, name in enumerate(names) if name != unit] + [names.index(unit)]
-    changes = _Changes(
-        [(names[i], None, "") for i in order],
-        logit.coefficients[order],
-        logit.covariance[np.ix_(order, order)],
-    )
-    scale = dict.fromkeys(names, 1.0)
-    frame = require_pandas().DataFrame(_rows(changes, scale, wanted, unit, level))
-    return Worth(frame, unit, level, _slope(changes, 1.0, level), "anywhere", True)
-
-
-# ---- what is changed ---------------------------------------------------------------------------
+    attribute: str
+    column: int
+    """That it changes, the first of a number's."""
+    usual: int | None = None
+    """The column of the level that is left; None of a number."""
+    words: str = ""
+    """From one level to the other."""
 
 
 class _Changes(NamedTuple):
     """Changes of utility, the unit's last."""
 
-    names: list[tuple[str, str | None, str]]
-    """Attribute, level (None of a number), and the step in words."""
+    steps: list[_Step]
     mean: FloatArray
     """(c,) of numeric ones by one standard unit."""
     covariance: FloatArray
@@ -312,11 +214,7 @@ class _Changes(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        model: Predicts,
-        names: list[tuple[str, str | None, str]],
-        weights: FloatArray,
-        features: FloatArray,
+        cls, model: Predicts, steps: list[_Step], weights: FloatArray, features: FloatArray
     ) -> _Changes:
         """Sums, with these weights (c, n), of the utilities of one unknown item with such features
         (n, D), of which nothing else is said."""
@@ -325,84 +223,150 @@ class _Changes(NamedTuple):
         beside = np.zeros((n, layout.covariates)), np.full((n, layout.levels), -1.0)
         rows = np.column_stack([features, numbers, *beside])
         mean, covariance = (x.numpy() for x in model.posterior().joint(as_float(rows)))
-        return cls(names, weights @ mean, weights @ covariance @ weights.T)
+        return cls(steps, weights @ mean, weights @ covariance @ weights.T)
 
 
-def _rows(
-    changes: _Changes,
-    scale: Mapping[str, float],
-    wanted: Mapping[str, float],
-    unit: str,
-    level: float,
-) -> list[dict[str, Any]]:
-    found = []
-    last = len(changes.mean) - 1
-    for i, (name, level_name, words) in enumerate(changes.names[:-1]):
-        step = wanted.get(name, 1.0)
-        by = np.array([1.0 if level_name is not None else step / scale[name], 1.0 / scale[unit]])
-        pair = np.array([i, last])
-        mean = by * changes.mean[pair]
-        covariance = np.outer(by, by) * changes.covariance[np.ix_(pair, pair)]
-        value = ratio(mean, covariance, level)
-        found.append(
-            {
-                "attribute": name,
-                "step": words if level_name is not None else f"{step:+g}",
-                "worth": value.value,
-                "lower": value.lower,
-                "upper": value.upper,
-                "bounded": value.bounded,
-                "slope": float(mean[0]),
-                "slope_sd": math.sqrt(max(float(covariance[0, 0]), 0.0)),
-            }
+@dataclass(frozen=True, eq=False)
+class _Attributes:
+    """What is changed, and in which units."""
+
+    columns: Mapping[str, IntArray]
+    """Of the features, those that each attribute has."""
+    levels: Mapping[str, tuple[str, ...]]
+    """Of those that hold texts."""
+    scale: Mapping[str, float]
+    """Of the numbers, how much of each is one standard unit."""
+    unit: str
+    wanted: Mapping[str, float]
+    """Steps of numbers, where they are not 1."""
+    level: float
+
+    def __post_init__(self) -> None:
+        for name, step in self.wanted.items():
+            if name == self.unit:
+                raise ValueError(
+                    f"{name!r} is what worth is measured in, so that a step of it is worth just "
+                    "that; leave it out (--step, step=)."
+                )
+            check_choice("The feature of a step", name, [n for n in self.scale if n != self.unit])
+            if not np.isfinite(step) or step == 0.0:
+                raise ValueError(f"The step of {name!r} is {step}; give a number other than 0.")
+
+    def steps(self, place: FloatArray) -> list[_Step]:
+        """By levels from the most common one at a place (D,), by numbers, and by the unit."""
+        found = []
+        for name, levels in self.levels.items():
+            index = self.columns[name]
+            usual = int(np.argmax(place[index]))
+            found += [
+                _Step(name, int(index[j]), int(index[usual]), f"{text} for {levels[usual]}")
+                for j, text in enumerate(levels)
+                if j != usual
+            ]
+        numbers = [*(name for name in self.scale if name != self.unit), self.unit]
+        return found + [_Step(name, int(self.columns[name][0])) for name in numbers]
+
+    def changes(self, model: Predicts, place: FloatArray) -> _Changes:
+        """At a place (D,)."""
+        steps = self.steps(place)
+        ends = np.tile(place, (2, len(steps), 1))
+        for first, second, step in zip(*ends, steps, strict=True):
+            index = self.columns[step.attribute]
+            if step.usual is None:
+                first[index] += STEP
+                second[index] -= STEP
+            else:
+                first[index] = second[index] = 0.0
+                first[step.column] = second[step.usual] = 1.0
+        every = np.eye(len(steps))
+        by = np.array([2.0 * STEP if step.usual is None else 1.0 for step in steps])
+        signs = np.hstack([every, -every]) / by[:, None]
+        return _Changes.of(model, steps, signs, ends.reshape(-1, len(place)))
+
+    def at_average(self, model: Predicts, inputs: FloatArray) -> _Changes:
+        """At the average of numbers, and the most common levels."""
+        average = np.asarray(inputs.mean(0))
+        for name in self.levels:
+            index = self.columns[name]
+            average[index] = np.eye(len(index))[int(np.argmax(average[index]))]
+        return self.changes(model, average)
+
+    def plane(self, model: Predicts, inputs: FloatArray, weight: FloatArray) -> _Changes:
+        """Slopes of the plane closest to the utilities of some items (n, D), weights (n,)."""
+        most = np.sort(np.argsort(-weight, kind="stable")[:MOST_ITEMS])
+        x, c = inputs[most], weight[most]
+        steps = [
+            step
+            for step in self.steps(c @ x)
+            if step.usual is None or np.ptp(x[:, step.column]) > 0.0
+        ]
+        design = np.column_stack([x[:, [step.column for step in steps]], np.ones(len(x))])
+        root = np.sqrt(c / c.mean())[:, None]
+        q, r = np.linalg.qr(root * design)
+        enough = len(x) >= design.shape[1]
+        least = np.abs(np.diag(r)) if enough else np.zeros(design.shape[1])
+        weak = np.flatnonzero(least <= 1e-9 * max(float(least.max()), 1e-300))
+        if weak.size:
+            what = "there are too few items"
+            if enough:
+                name = steps[min(int(weak[0]), len(steps) - 1)].attribute
+                what = f"{name!r} is a sum of multiples of others over these items"
+            raise ValueError(
+                f"No plane is closest to the utilities of {len(x):,} items with {len(steps)} "
+                f"slopes, as {what}; leave features out of the fit, or ask by item (by_item=True, "
+                "--by-item)."
+            )
+        return _Changes.of(model, steps, np.linalg.solve(r, q.T * root.T)[:-1], x)
+
+    def rows(self, changes: _Changes) -> list[dict[str, Any]]:
+        """What each step is worth."""
+        found, last = [], len(changes.mean) - 1
+        for i, step in enumerate(changes.steps[:-1]):
+            much, by_one = self.wanted.get(step.attribute, 1.0), 1.0
+            if step.usual is None:
+                by_one = much / self.scale[step.attribute]
+            by, pair = np.array([by_one, 1.0 / self.scale[self.unit]]), np.array([i, last])
+            mean = by * changes.mean[pair]
+            covariance = np.outer(by, by) * changes.covariance[np.ix_(pair, pair)]
+            value = ratio(mean, covariance, self.level)
+            found.append(
+                {
+                    "attribute": step.attribute,
+                    "step": step.words or f"{much:+g}",
+                    "worth": value.value,
+                    "lower": value.lower,
+                    "upper": value.upper,
+                    "bounded": value.bounded,
+                    "slope": float(mean[0]),
+                    "slope_sd": math.sqrt(max(float(covariance[0, 0]), 0.0)),
+                }
+            )
+        return found
+
+    def told(self, rows: list[dict[str, Any]], here: _Changes, at: str, linear: bool) -> Worth:
+        """The result, with the slope of the unit and its interval."""
+        scale = self.scale[self.unit]
+        slope, sd = here.mean[-1] / scale, math.sqrt(here.covariance[-1, -1]) / scale
+        reach = float(special.ndtri(0.5 + 0.5 * self.level)) * sd
+        slopes = slope, slope - reach, slope + reach
+        return Worth(require_pandas().DataFrame(rows), self.unit, self.level, slopes, at, linear)
+
+
+def _of_logit(logit: LinearRival, unit: str, wanted: dict[str, float], level: float) -> Worth:
+    """By the normal distribution of the coefficients at their maximum."""
+    if unit not in logit.names:
+        raise ValueError(
+            f"The unit {shortened(unit)} is no feature of the conditional logit; choose from "
+            f"{', '.join(logit.names) or 'none'}."
         )
-    return found
-
-
-def _changes(
-    model: Predicts,
-    place: FloatArray,
-    columns: Mapping[str, IntArray],
-    numeric: list[str],
-    unit: str,
-) -> _Changes:
-    """Changes of utility at a place (D,): by numbers, by levels, and by the unit."""
-    names: list[tuple[str, str | None, str]] = []
-    ends: list[tuple[FloatArray, FloatArray, float]] = []
-    for name, index in columns.items():
-        if name in numeric:
-            continue
-        levels = _levels(model.duels, name)
-        usual = int(np.argmax(place[index]))
-        for j, text in enumerate(levels):
-            if j == usual:
-                continue
-            first, second = place.copy(), place.copy()
-            first[index] = np.eye(len(levels))[j]
-            second[index] = np.eye(len(levels))[usual]
-            names.append((name, text, f"{text} for {levels[usual]}"))
-            ends.append((first, second, 1.0))
-    for name in [*(n for n in numeric if n != unit), unit]:
-        first, second = place.copy(), place.copy()
-        first[columns[name]] += STEP
-        second[columns[name]] -= STEP
-        names.append((name, None, ""))
-        ends.append((first, second, 2.0 * STEP))
-    points = np.concatenate([np.stack([one for one, _, _ in ends]), [two for _, two, _ in ends]])
-    c = len(ends)
-    signs = np.hstack([np.eye(c), -np.eye(c)]) / np.array([by for _, _, by in ends])[:, None]
-    return _Changes.of(model, names, signs, points)
-
-
-def _columns(duels: KnownDuels) -> dict[str, IntArray]:
-    names = np.array(feature_columns(duels), dtype=object)
-    words: set[str] = set()
-    if duels.transform is not None:  # directions have no units
-        if duels.transform.reduced is not None:
-            names = names[: -duels.transform.reduced.size]
-        words = {name for text in duels.transform.texts for name in (text.words, text.score)}
-    each = dict.fromkeys(names)
-    return {str(name): np.flatnonzero(names == name) for name in each if name not in words}
+    columns = {name: np.array([i]) for i, name in enumerate(logit.names)}
+    attributes = _Attributes(columns, {}, dict.fromkeys(columns, 1.0), unit, wanted, level)
+    assert logit.covariance is not None
+    steps = attributes.steps(logit.coefficients)
+    order = [step.column for step in steps]
+    covariance = logit.covariance[np.ix_(order, order)]
+    changes = _Changes(steps, logit.coefficients[order], covariance)
+    return attributes.told(attributes.rows(changes), changes, "anywhere", True)
 
 
 def _without_units(transform: FeatureTransform) -> str | None:
@@ -415,45 +379,42 @@ def _without_units(transform: FeatureTransform) -> str | None:
     return f"directions of words ({words[0]})"
 
 
-def _levels(duels: KnownDuels, name: str) -> tuple[str, ...]:
-    assert duels.transform is not None
-    return duels.transform.levels(name)
-
-
-def _scale(duels: KnownDuels, name: str) -> float:
-    """How much of a raw number is one standard unit."""
-    units = None if duels.transform is None else duels.transform.units(name)
-    return 1.0 if units is None else units[1]
-
-
-def _checked(duels: KnownDuels, columns: Mapping[str, IntArray], unit: str) -> list[str]:
-    """The numeric features; refuses a unit that is none."""
-    reduced = None if duels.transform is None else duels.transform.reduced
-    if reduced is not None and unit in reduced.names:
-        raise ValueError(
-            f"The feature {unit!r} was reduced along with others ({reduced}), so that nothing can "
-            f"be measured in its units; keep it apart by naming it in the kernel, as in --kernel "
-            f"linear({unit})+matern52."
-        )
+def _attributes(
+    duels: KnownDuels,
+    transform: FeatureTransform,
+    unit: str,
+    wanted: Mapping[str, float],
+    level: float,
+) -> _Attributes:
+    """Those of a model; refuses a unit that is no number."""
+    names, reduced = np.array(feature_columns(duels), dtype=object), transform.reduced
+    if reduced is not None:  # directions have no units
+        names = names[: -reduced.size]
+        if unit in reduced.names:
+            raise ValueError(
+                f"The feature {unit!r} was reduced along with others ({reduced}), so that nothing "
+                "can be measured in its units; keep it apart by naming it in the kernel, as in "
+                f"--kernel linear({unit})+matern52."
+            )
+    words = {name for text in transform.texts for name in (text.words, text.score)}
+    columns = {str(n): np.flatnonzero(names == n) for n in dict.fromkeys(names) if n not in words}
     if len(columns) < 2:
         raise ValueError(
             f"The model has {'one feature' if columns else 'no features'}, so that nothing can be "
             "measured in units of another; fit one with two or more."
         )
-    texts = () if duels.transform is None else duels.transform.categorical
-    numeric = [name for name in columns if name not in texts]
-    dropped = () if duels.transform is None else duels.transform.dropped
-    if unit in dropped:
+    levels = {name: transform.levels(name) for name in columns if name in transform.categorical}
+    units = {name: transform.units(name) or (0.0, 1.0) for name in columns if name not in levels}
+    choose = f"choose from {', '.join(units) or 'none'}."
+    if unit in transform.dropped:
         raise ValueError(
-            f"The unit {unit!r} is the same for all items, so that nothing is known of it; choose "
-            f"from {', '.join(numeric) or 'none'}."
+            f"The unit {unit!r} is the same for all items, so that nothing is known of it; {choose}"
         )
-    if unit not in columns or unit in texts:
-        problem = "holds texts" if unit in texts else "is no feature of the model"
-        raise ValueError(
-            f"The unit {shortened(unit)} {problem}; choose from {', '.join(numeric) or 'none'}."
-        )
-    return numeric
+    if unit not in units:
+        problem = "holds texts" if unit in transform.categorical else "is no feature of the model"
+        raise ValueError(f"The unit {shortened(unit)} {problem}; {choose}")
+    scale = {name: one for name, (_, one) in units.items()}
+    return _Attributes(columns, levels, scale, unit, wanted, level)
 
 
 def _is_linear(model: Predicts) -> bool:

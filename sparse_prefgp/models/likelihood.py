@@ -228,6 +228,25 @@ class Probit(gpflow.Module):
         }
 
     @property
+    def duel_noise(self) -> float:
+        """2 sigma², the variance of the noise of a duel."""
+        return 2.0 * float(self.noise.numpy())
+
+    @property
+    def tie_margin(self) -> float:
+        """The margin; 0 without one."""
+        return 0.0 if self.margin is None else float(self.margin.numpy())
+
+    def of_nobody(self) -> dict[str, Any]:
+        """Noise and margin of a duel whose judge is nobody in particular, with the ratios that
+        multiply them, by the names that `analysis.acquisition` has for them."""
+        return {
+            "duel_noise": self.duel_noise,
+            "margin": self.tie_margin,
+            "ratios": self.new_ratios(),
+        }
+
+    @property
     def heights(self) -> tf.Tensor | None:
         """(K,), ascending: by how much a utility, noise included, must exceed the other for each
         level of grades; the first is the margin, or 0 where ties are no level. None without."""

@@ -65,13 +65,13 @@ class Posterior:
             mean, explained = self.beside.told(self.terms, (1.0, inputs))
             return tf.stack([mean + self._prior_mean(inputs), variance - explained], -1)
         a = self.features(inputs)
-        return tf.stack([self._mean(a, inputs), variance - self._explained(a)], -1)
+        return tf.stack([self.mean_of(a, inputs), variance - self.explained(a)], -1)
 
     def mean(self, inputs: tf.Tensor) -> tf.Tensor:
         """E f, (N,), for inputs (N, D)."""
         if self.beside is not None:
             return self.beside.told(self.terms, (1.0, inputs))[0] + self._prior_mean(inputs)
-        return self._mean(self.features(inputs), inputs)
+        return self.mean_of(self.features(inputs), inputs)
 
     def joint(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean (N,) and covariance (N, N) for inputs (N, D).
@@ -82,7 +82,7 @@ class Posterior:
         seen = self.seen_by(inputs)
         a = seen.features(inputs)
         explained = tf.matmul(tf.matmul(a, seen.terms.reduction), a, transpose_b=True)
-        return seen._mean(a, inputs), kernel_matrix(self.kernel, inputs) - explained
+        return seen.mean_of(a, inputs), kernel_matrix(self.kernel, inputs) - explained
 
     def seen_by(self, inputs: tf.Tensor) -> Posterior:
         """The same for inputs (N, D), without the effects next to u where they see none of these:
@@ -104,8 +104,8 @@ class Posterior:
             variance -= explained
         else:
             ahead, behind = self.features(first), self.features(second)
-            variance -= self._explained(ahead - behind)
-            mean = self._mean(ahead, first) - self._mean(behind, second)
+            variance -= self.explained(ahead - behind)
+            mean = self.mean_of(ahead, first) - self.mean_of(behind, second)
             if self.pairs is not None:
                 more = self.pairs.added(inputs, ahead - behind)
                 mean, variance = mean + more[0], variance + more[1]
@@ -138,7 +138,8 @@ class Posterior:
         shown = some_of([*map(repr, labels)], _LABELS_NAMED)
         raise ValueError(f"There is no block {wanted!r}; the blocks are {shown}.")
 
-    def _mean(self, a: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
+    def mean_of(self, a: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
+        """`mean` by the features a of the inputs."""
         return tf.linalg.matvec(a, self.terms.weights) + self._prior_mean(inputs)
 
     def _prior_mean(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -146,7 +147,8 @@ class Posterior:
             return tf.zeros_like(inputs[:, 0])
         return self.mean_function(inputs)[:, 0]
 
-    def _explained(self, a: tf.Tensor) -> tf.Tensor:
+    def explained(self, a: tf.Tensor) -> tf.Tensor:
+        """What is taken off the prior variance, (N,), by features."""
         return tf.reduce_sum(tf.matmul(a, self.terms.reduction) * a, -1)
 
 

@@ -16,6 +16,7 @@ from sparse_prefgp.plotting.canvas import (
     SMALL,
     SMALLEST,
     axes_or_new,
+    draw_intervals,
     drawable,
     legend_above,
     name_style,
@@ -48,11 +49,8 @@ def points(frame: Any, *, level: float, top: int = 30, ax: Axes | None = None) -
 
 def _intervals(ax: Axes, rows: Any, column: str, level: float) -> None:
     """Elo points of a column with the ends of their intervals, a row each."""
-    mean = rows[column].to_numpy()
-    ends = np.stack([mean - rows[f"{column}_lower"], rows[f"{column}_upper"] - mean])
-    ax.errorbar(
-        mean, np.arange(len(rows)), xerr=ends, fmt="o", color=BLUE, markersize=5, capsize=2.5
-    )
+    mean, lower, upper = (rows[f"{column}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
+    draw_intervals(ax, mean, np.arange(len(rows)), lower, upper, linewidth=None)
     ax.set_xlabel(f"Elo points, {100 * level:g} % interval")
 
 

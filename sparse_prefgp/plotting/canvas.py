@@ -50,7 +50,7 @@ _FONTS = (
 )
 
 
-def new_figure(size: tuple[float, float] = SIZE) -> Figure:
+def new_figure(size: tuple[float, float]) -> Figure:
     """A figure that draws with Agg, needs no screen and is known to nobody else.
 
     :raises ModuleNotFoundError: matplotlib is not installed; the message says how to install it.
@@ -109,7 +109,7 @@ def sd_of(variances: FloatArray) -> FloatArray:
             "0 for them.",
             stacklevel=3,
         )
-    return np.asarray(np.sqrt(np.maximum(variances, 0.0)))
+    return np.sqrt(np.maximum(variances, 0.0))
 
 
 # Names.
@@ -186,17 +186,36 @@ def legend_above(ax: Axes) -> None:
 def legend_at_the_right(ax: Axes) -> None:
     """A legend to the right of the axis, its lines in the order in which they end, the highest
     first."""
-    drawn: Any = ax.get_legend_handles_labels()
-    handles, labels = drawn
-    ends = [-float(np.asarray(handle.get_ydata())[-1]) for handle in handles]
-    order = np.argsort(ends, kind="stable")
+    lines: Any = ax.get_legend_handles_labels()[0]
     ax.legend(
-        [handles[i] for i in order],
-        [labels[i] for i in order],
+        handles=sorted(lines, key=lambda line: -float(line.get_ydata()[-1])),
         loc="upper left",
         bbox_to_anchor=(1.0, 1.0),
         frameon=False,
         prop={"size": SMALLEST, "family": list(font_names())},
+    )
+
+
+def draw_intervals(
+    ax: Axes,
+    values: Any,
+    rows: Any,
+    lower: Any,
+    upper: Any,
+    *,
+    color: str = BLUE,
+    linewidth: float | None = 1.3,
+) -> None:
+    """A point for each row, and the interval that it lies in."""
+    ax.errorbar(
+        values,
+        rows,
+        xerr=np.abs(np.stack([lower, upper]) - values),
+        fmt="o",
+        color=color,
+        markersize=5,
+        capsize=2.5,
+        linewidth=linewidth,
     )
 
 

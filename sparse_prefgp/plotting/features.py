@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     GREY,
@@ -17,6 +18,7 @@ from sparse_prefgp.plotting.canvas import (
     SMALL,
     FloatArray,
     axes_or_new,
+    draw_intervals,
     set_rows,
     shortened_name,
     utility_label,
@@ -52,13 +54,9 @@ class FeatureScale:
 def feature_scales(duels: Duels) -> list[FeatureScale]:
     """One per column of `duels.items`; levels of categorical columns stay 0 and 1."""
     names = duels.feature_names or [f"feature {j + 1}" for j in range(duels.num_features)]
-    scales = [FeatureScale(name) for name in names]
-    if duels.transform is not None:
-        for j, (mean, scale) in enumerate(
-            zip(duels.transform.mean, duels.transform.scale, strict=True)
-        ):
-            scales[j] = FeatureScale(scales[j].name, mean, scale)
-    return scales
+    transform = duels.transform or NO_FEATURES
+    units = dict(enumerate(zip(transform.mean, transform.scale, strict=True)))
+    return [FeatureScale(name, *units.get(j, ())) for j, name in enumerate(names)]
 
 
 def compared_items(duels: Duels) -> IntArray:
@@ -100,14 +98,14 @@ def feature_relevance(
     partner = np.concatenate([np.roll(rows, shift) for shift in range(1, rounds + 1)])[:swaps]
     items = model.inputs.of_items()
     base, other = items[first], items[partner]
-    before = _mean_utility(model, base)
+    before = model.predict_f(base)[0].numpy()
     values = np.empty(len(groups))
     at_once = max(1, _AT_ONCE // len(base))  # a call costs more than the rows of a small one
     for start in range(0, len(groups), at_once):
         part = groups[start : start + at_once]
-        swapped = np.stack([feature.taken_over(base, other) for feature in part])
-        after = _mean_utility(model, swapped.reshape(-1, base.shape[1]))
-        change = after.reshape(len(part), -1) - before
+        swapped = np.concatenate([feature.taken_over(base, other) for feature in part])
+        after = model.predict_f(swapped)[0].numpy()
+        change = after.reshape(len(part), -1) - before[:, 0]
         values[start : start + at_once] = np.sqrt(0.5 * np.mean(change**2, axis=1))
     if model.duels.transform is None:
         return tuple(scale.name for scale in feature_scales(model.duels)), values
@@ -140,10 +138,10 @@ def relevance(
     ax.grid(visible=False, axis="y")
     ax.barh(np.arange(len(order)), values[order], height=0.7, color=BLUE)
     set_rows(ax, [names[j] for j in order])
-    noise = noise_of(model)
     # Rounding is not blown up to bars.
     ax.set_xlim(0.0, 1.05 * values.max() if any_matters(model, values) else 1.0)
-    ax.set_xlabel(utility_label("how far utility moves with this feature alone, sd", noise))
+    what = "how far utility moves with this feature alone, sd"
+    ax.set_xlabel(utility_label(what, noise_of(model)))
     if len(order) < len(names):
         ax.set_title(
             f"the {len(order)} most relevant of {len(names)} features", fontsize=SMALL, loc="right"
@@ -156,11 +154,6 @@ def any_matters(model: PreferenceGP, values: FloatArray) -> bool:
     from sparse_prefgp.analysis.ranking import ROUNDING
 
     return bool(values.max() > ROUNDING * noise_of(model) ** 0.5)
-
-
-def _mean_utility(model: PreferenceGP, items: FloatArray) -> FloatArray:
-    mean, _ = model.predict_f(items)
-    return np.asarray(mean)[:, 0]
 
 
 def noise_of(model: PreferenceGP) -> float:
@@ -195,15 +188,8 @@ def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = N
     ax.axvline(0.0, color=GREY, linewidth=1)
     for part, colour in ((rows < count, BLUE), (rows >= count, GREY)):
         at = rows[part]
-        ax.errorbar(
-            found.mean[at],
-            np.flatnonzero(part),
-            xerr=np.abs(found.interval[at].T - found.mean[at]),
-            fmt="o",
-            color=colour,
-            markersize=5,
-            capsize=2.5,
-            linewidth=1.3,
+        draw_intervals(
+            ax, found.mean[at], np.flatnonzero(part), *found.interval[at].T, color=colour
         )
     set_rows(ax, names)
     if len(rows) > count:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sparse_prefgp.plotting.canvas import (
     BLACK,
     BLUE,
@@ -61,7 +59,7 @@ def trajectories(
         date = own["date"].to_numpy().astype("datetime64[D]")
         ax.fill_between(date, own["lower"], own["upper"], color=colour, alpha=0.12, linewidth=0)
         ax.plot(date, own["utility"], style, color=colour, linewidth=1.6, label=shown)
-    noise = float(np.asarray(model.likelihood.noise))
+    noise = 0.5 * model.likelihood.duel_noise
     ax.set_ylabel(utility_label("utility above the average of those active", noise))
     legend_at_the_right(ax)
     return ax

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.plotting.canvas import (
     BLACK,
-    BLUE,
     GREY,
     SMALL,
     VERMILION,
     FloatArray,
     axes_or_new,
     chance_text,
+    draw_intervals,
     drawable,
     legend_above,
     name_style,
@@ -25,7 +25,6 @@ from sparse_prefgp.plotting.canvas import (
 )
 from sparse_prefgp.plotting.features import compared_items, feature_scales
 from sparse_prefgp.plotting.quality import Z_95
-from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.randomness import generator
 
@@ -80,11 +79,13 @@ def utilities(
     if len(ranks) == 0:
         raise ValueError("The ranking has 0 items; give at least one.")
     rows = np.argsort(ranks, kind="stable")[:top]
-    utility, sd = (np.asarray(ranking[name], dtype=np.float64)[rows] for name in ("utility", "sd"))
+
+    def shown(name: str) -> FloatArray:
+        return np.asarray(ranking[name], dtype=np.float64)[rows]
+
+    utility, sd = shown("utility"), shown("sd")
     if "lower" in columns and "upper" in columns:
-        lower, upper = (
-            np.asarray(ranking[name], dtype=np.float64)[rows] for name in ("lower", "upper")
-        )
+        lower, upper = shown("lower"), shown("upper")
         share = "" if level is None else f"{100 * level:g} % "
     else:
         lower, upper, share = utility - Z_95 * sd, utility + Z_95 * sd, "95 % "
@@ -93,23 +94,13 @@ def utilities(
     place = np.arange(len(rows))
     if lower.min() <= 0.0 <= upper.max():
         ax.axvline(0.0, color=GREY, linewidth=1)
-    ax.errorbar(
-        utility,
-        place,
-        xerr=np.stack([utility - lower, upper - utility]),
-        fmt="o",
-        color=BLUE,
-        markersize=5,
-        capsize=2.5,
-        linewidth=1.3,
-    )
+    draw_intervals(ax, utility, place, lower, upper)
     ids = list(ranking["item_id"])
     set_rows(ax, [ids[i] for i in rows])
     ax.set_xlabel(utility_label(f"utility above the average item, {share}interval", noise_variance))
     if "p_best" in columns:
-        chances = np.asarray(ranking["p_best"], dtype=np.float64)[rows]
         right = ax.secondary_yaxis("right")
-        right.set_yticks(place, [chance_text(p) for p in chances], fontsize=SMALL)
+        right.set_yticks(place, list(map(chance_text, shown("p_best"))), fontsize=SMALL)
         right.tick_params(length=0)
         right.spines["right"].set_visible(False)
         ax.set_title("chance of being best", fontsize=SMALL, loc="right")
@@ -149,7 +140,11 @@ def inducing_inputs(
     rows = compared_items(model.duels)
     items = seen_by_inducing(model.kernel, model.duels.items[rows])
     projected = isinstance(model.inducing_variable, ProjectedPoints)
-    numeric = np.arange(Z.shape[1]) if projected else _numeric_columns(model.duels)
+    numeric = np.arange(Z.shape[1])
+    if not projected:  # those that are no 0 or 1 of a level
+        transform = model.duels.transform or NO_FEATURES
+        first, levels = len(transform.numeric), sum(map(len, transform.categories))
+        numeric = np.delete(numeric, np.arange(first, first + levels))
     if projected and Z.shape[1] == 1:  # next to each other, as there is nothing else to show
         items, Z = (np.column_stack([values, np.zeros(len(values))]) for values in (items, Z))
     low, high = items[:, numeric].min(0), items[:, numeric].max(0)
@@ -166,15 +161,7 @@ def inducing_inputs(
         gone = f"{len(Z)}, all features are levels"
 
     ax = axes_or_new(ax)
-    if len(scales) == 1 and not projected:
-        ax.plot(scales[0].raw(shown[:, 0]), np.zeros(len(shown)), "|", ms=14, color=GREY)
-        ax.plot(scales[0].raw(Z[:, 0]), np.ones(len(Z)), "x", ms=8, mew=1.6, color=VERMILION)
-        ax.set_yticks([0, 1], [some, "inducing inputs"])
-        ax.set_ylim(-1.2, 2.2)
-        ax.set_xlabel(drawable([scales[0].name])[0], **name_style())
-        ax.set_title(f"inducing inputs: {gone}", fontsize=SMALL, loc="left")
-        return ax
-    if len(scales) == 2 and not projected:
+    if len(scales) < 3 and not projected:
         points, inducing = (
             np.stack([scale.raw(values[:, j]) for j, scale in enumerate(scales)], 1)
             for values in (shown, Z)
@@ -189,30 +176,28 @@ def inducing_inputs(
             f"{name} principal component {of}({100 * share:.0f} % of the variance)"
             for name, share in zip(("first", "second"), shares, strict=True)
         ]
+    ax.set_xlabel(labels[0], **name_style())
+    if len(labels) == 1:
+        ax.plot(points, np.zeros(len(points)), "|", ms=14, color=GREY)
+        ax.plot(inducing, np.ones(len(Z)), "x", ms=8, mew=1.6, color=VERMILION)
+        ax.set_yticks([0, 1], [some, "inducing inputs"])
+        ax.set_ylim(-1.2, 2.2)
+        ax.set_title(f"inducing inputs: {gone}", fontsize=SMALL, loc="left")
+        return ax
     few = len(shown) < 500  # these stay visible above the crosses, a crowd would hide them
     faint, above = (1.0, 3) if few else (0.4, 1)
     ax.plot(*points.T, ".", color=BLACK, ms=5, alpha=faint, mew=0, zorder=above, label=some)
     ax.plot(*inducing.T, "x", color=VERMILION, ms=7, mew=1.6, label=f"inducing inputs ({gone})")
-    ax.set_xlabel(labels[0], **name_style())
     ax.set_ylabel(labels[1], **name_style())
     legend_above(ax)
     return ax
-
-
-def _numeric_columns(duels: Duels) -> IntArray:
-    """Columns of the features that are no 0 or 1 of a level."""
-    columns, transform = np.arange(duels.num_features), duels.transform
-    if transform is None:
-        return columns
-    first = len(transform.numeric)
-    return np.delete(columns, np.arange(first, first + sum(map(len, transform.categories))))
 
 
 def inducing_points(model: PreferenceGP) -> FloatArray | None:
     """Z (m, D) in the units of `duels.items`, or (m, q) among directions; or None."""
     if model.inducing_variable is None:
         return None
-    return np.asarray(model.inducing_variable.Z.numpy())
+    return model.inducing_variable.Z.numpy()
 
 
 def all_are_inducing(model: PreferenceGP) -> bool:

@@ -43,7 +43,11 @@ def label_points(
     root: Any = ax.figure.canvas.figure
     root.draw_without_rendering()  # only the layout says where points are
     pixels = root.dpi / 72.0
-    free = points if lines is None else np.concatenate([points, _along(lines)])
+    free = points
+    if lines is not None:  # places near to each other
+        share = np.linspace(0.0, 1.0, _PLACES)[:, None, None]
+        along = lines[:, 0] + share * (lines[:, 1] - lines[:, 0])
+        free = np.concatenate([points, along.reshape(-1, 2)])
     free = ax.transData.transform(free)
     frame = np.asarray(ax.get_window_extent().get_points())
     taken: list[FloatArray] = []
@@ -65,7 +69,10 @@ def label_points(
         half = np.array([extent.width, extent.height]) / 2.0 + _ROOM * pixels
         for offset in _offsets(towards, half, pixels):
             box = place + offset + np.stack([-half, half])
-            if _inside(box, frame) and not (_holds_any(box, free) or _meets_any(box, taken)):
+            inside = np.all(box[0] >= frame[0]) and np.all(box[1] <= frame[1])
+            covers = np.any(np.all((free > box[0]) & (free < box[1]), axis=1))
+            meets = any(np.all(box[0] < end) and np.all(start < box[1]) for start, end in taken)
+            if inside and not (covers or meets):
                 text.set_position(tuple(offset / pixels))
                 taken.append(box)
                 break
@@ -80,21 +87,3 @@ def _offsets(towards: FloatArray, half: FloatArray, pixels: float) -> Iterator[F
         for turn in np.deg2rad(_TURNS):
             unit = np.array([np.cos(angle + turn), np.sin(angle + turn)])
             yield unit * (gap * pixels + float(np.abs(unit) @ half))
-
-
-def _along(lines: FloatArray) -> FloatArray:
-    """Places on lines (k, 2, 2), near to each other, (., 2)."""
-    share = np.linspace(0.0, 1.0, _PLACES)[:, None, None]
-    return (lines[:, 0] + share * (lines[:, 1] - lines[:, 0])).reshape(-1, 2)
-
-
-def _inside(box: FloatArray, frame: FloatArray) -> bool:
-    return bool(np.all(box[0] >= frame[0]) and np.all(box[1] <= frame[1]))
-
-
-def _holds_any(box: FloatArray, places: FloatArray) -> bool:
-    return bool(np.any(np.all((places > box[0]) & (places < box[1]), axis=1)))
-
-
-def _meets_any(box: FloatArray, others: Sequence[FloatArray]) -> bool:
-    return any(np.all(box[0] < other[1]) and np.all(other[0] < box[1]) for other in others)

@@ -54,10 +54,9 @@ def tastes(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.plot(*points.T, ".", color=BLUE, alpha=0.5, markersize=6)
     ax.axhline(0.0, color=GREY, linewidth=0.8)
     ax.axvline(0.0, color=GREY, linewidth=0.8)
-    reach = np.abs(points).max() or 1.0
-    scale = reach / (np.linalg.norm(loads, axis=1).max() or 1.0)
-    shown = np.argsort(-np.linalg.norm(loads, axis=1), kind="stable")[:_NAMED]
-    tips = scale * loads[shown]
+    reach, lengths = np.abs(points).max() or 1.0, np.linalg.norm(loads, axis=1)
+    shown = np.argsort(-lengths, kind="stable")[:_NAMED]
+    tips = reach / (lengths.max() or 1.0) * loads[shown]
     ax.plot(*tips.T, " ")  # arrows do not count for the limits of the axes
     for tip in tips:
         ax.annotate(
@@ -97,8 +96,9 @@ def person(model: Any, who: Hashable, *, ax: Axes | None = None) -> Axes:
     shared = model.predict_f(items.inputs)[0].numpy()[:, 0]
     shared = shared - shared.mean()
     view = seen_by(model, who) if who is not None else model.of_person(None)
-    mean, covariance = (x.numpy() for x in view.predict_f(items.inputs, full_cov=True))
-    mean, covariance = mean[:, 0] - mean.mean(), covariance[0]
+    found = view.predict_f(items.inputs, full_cov=True)
+    (mean,), (covariance,) = found[0].numpy().T, found[1].numpy()
+    mean = mean - mean.mean()
     # Of utilities less their mean: the level is not known.
     left = covariance - covariance.mean(0) - covariance.mean(1)[:, None] + covariance.mean()
     sd = np.sqrt(np.maximum(np.diagonal(left), 0.0))
@@ -108,7 +108,7 @@ def person(model: Any, who: Hashable, *, ax: Axes | None = None) -> Axes:
         shared, mean, yerr=sd, fmt="o", color=BLUE, markersize=4, linewidth=0.8, elinewidth=0.6
     )
     furthest = np.argsort(-np.abs(mean - shared), kind="stable")[:_NAMED]
-    noise = float(model.likelihood.noise.numpy())
+    noise = 0.5 * model.likelihood.duel_noise
     (named,) = drawable(["nobody yet" if who is None else who])
     ax.set_xlabel(utility_label("utility that all share", noise))
     ax.set_ylabel(f"utility for {named}, ± sd", **name_style())

@@ -44,6 +44,18 @@ _STYLES: tuple[dict[str, Any], ...] = tuple(
         (PALE, "v", ":"),
     )
 )
+_OF_DUELS = (
+    0.5,
+    "duels",
+    "confidence: probability given to the predicted winner (below: duels per bin)",
+    "share of duels that the predicted winner won",
+)
+_OF_ALTERNATIVES = (
+    0.0,
+    "alternatives",
+    "probability given to an alternative (below: alternatives per bin)",
+    "share of them that was chosen",
+)
 
 
 def reliability(
@@ -69,16 +81,52 @@ def reliability(
     :raises ValueError: what `metrics.score` raises.
     """
     bins = calibration_bins(log_probabilities, happened, counts, of=of)
-    if of == DUELS:
-        ax = _diagram(ax, bins, 0.5, "duels")
-        x = "confidence: probability given to the predicted winner (below: duels per bin)"
-        y = "share of duels that the predicted winner won"
-    else:
-        ax = _diagram(ax, bins, 0.0, "alternatives")
-        x = "probability given to an alternative (below: alternatives per bin)"
-        y = "share of them that was chosen"
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    # The lowest confidence that there can be, and what is counted.
+    least, what, x_label, y_label = _OF_DUELS if of == DUELS else _OF_ALTERNATIVES
+    x, share, number, start, end = np.array(
+        [[one.confidence, one.accuracy, one.duels, one.lower, one.upper] for one in bins]
+    ).T
+    lower, upper = wilson(share, number)
+
+    ax = axes_or_new(ax)
+    bottom = min(0.4, np.floor(10 * lower.min()) / 10) if least else 0.0
+    strip = 0.2 * (1.0 - bottom)  # below the diagram, so that no point can hide the numbers
+    ax.plot([least, 1], [least, 1], "--", color=GREY, linewidth=1, label="perfectly calibrated")
+    ax.errorbar(
+        x,
+        share,
+        # A bin without a miss has its interval below the point only.
+        yerr=np.maximum([share - lower, upper - share], 0.0),
+        fmt="o",
+        color=BLUE,
+        markersize=5,
+        capsize=3,
+        linewidth=1.2,
+        label=f"{what}, with 95 % interval",
+    )
+    centres = 0.5 * (start + end)
+    heights = 0.6 * strip * number / number.max()
+    ax.bar(
+        centres, heights, width=0.09 * (1.0 - least), bottom=bottom - strip, color=PALE, zorder=0.5
+    )
+    thousands = number.max() >= 100_000
+    for centre, height, count in zip(centres, heights, number, strict=True):
+        short = thousands and count >= 1000
+        ax.text(
+            centre,
+            bottom - strip + height,
+            f"{count / 1000:,.0f} k" if short else f"{count:,.0f}",
+            ha="center",
+            va="bottom",
+            fontsize=SMALLEST,
+        )
+    ax.axhline(bottom, color=GREY, linewidth=0.8)
+    ticks = np.arange(round(10 * bottom), 11) / 10
+    ax.set_yticks(ticks if len(ticks) <= 8 else ticks[len(ticks) % 2 == 0 :: 2])
+    ax.set_xlim(least - 0.01 - 0.03 * (least == 0.0), 1.01)
+    ax.set_ylim(bottom - 1.02 * strip, 1.02)
+    ax.set_xlabel(x_label)
+    ax.set_ylabel(y_label)
     error = calibration_error(bins)
     ax.set_title(f"calibration error {error:.3f}", fontsize=SMALL, loc="right")
     legend_above(ax)
@@ -114,57 +162,8 @@ def reliabilities(bins: Mapping[str, Sequence[CalibrationBin]], *, ax: Axes | No
         x, y = [one.confidence for one in found], [one.accuracy for one in found]
         ax.plot(x, y, label=name, markersize=4, **style)
     ax.set_xlabel("confidence: probability given to the predicted winner")
-    ax.set_ylabel("share of duels that the predicted winner won")
+    ax.set_ylabel(_OF_DUELS[-1])
     legend_above(ax)
-    return ax
-
-
-def _diagram(ax: Axes | None, bins: Sequence[CalibrationBin], least: float, what: str) -> Axes:
-    """Points with intervals, the diagonal, and below it how many there are.
-
-    :param least: the lowest confidence that there can be.
-    :param what: what is counted.
-    """
-    x, share, number, start, end = np.array(
-        [[one.confidence, one.accuracy, one.duels, one.lower, one.upper] for one in bins]
-    ).T
-    lower, upper = wilson(share, number)
-
-    ax = axes_or_new(ax)
-    bottom = min(0.4, np.floor(10 * lower.min()) / 10) if least else 0.0
-    strip = 0.2 * (1.0 - bottom)  # below the diagram, so that no point can hide the numbers
-    ax.plot([least, 1], [least, 1], "--", color=GREY, linewidth=1, label="perfectly calibrated")
-    ax.errorbar(
-        x,
-        share,
-        # A bin without a miss has its interval below the point only.
-        yerr=np.maximum([share - lower, upper - share], 0.0),
-        fmt="o",
-        color=BLUE,
-        markersize=5,
-        capsize=3,
-        linewidth=1.2,
-        label=f"{what}, with 95 % interval",
-    )
-    centres = 0.5 * (start + end)
-    heights = 0.6 * strip * number / number.max()
-    ax.bar(
-        centres, heights, width=0.09 * (1.0 - least), bottom=bottom - strip, color=PALE, zorder=0.5
-    )
-    for centre, height, count in zip(centres, heights, number, strict=True):
-        ax.text(
-            centre,
-            bottom - strip + height,
-            f"{count:,.0f}" if number.max() < 100_000 else _thousands(count),
-            ha="center",
-            va="bottom",
-            fontsize=SMALLEST,
-        )
-    ax.axhline(bottom, color=GREY, linewidth=0.8)
-    ticks = np.arange(round(10 * bottom), 11) / 10
-    ax.set_yticks(ticks if len(ticks) <= 8 else ticks[len(ticks) % 2 == 0 :: 2])
-    ax.set_xlim(least - 0.01 - 0.03 * (least == 0.0), 1.01)
-    ax.set_ylim(bottom - 1.02 * strip, 1.02)
     return ax
 
 
@@ -184,11 +183,14 @@ def evidence(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: no value at all, or a number of duels that is not positive.
     """
-    if num_duels is not None:
-        check_number("num_duels", num_duels, above=0)
     from matplotlib.ticker import MaxNLocator
 
-    scale = 1.0 if num_duels is None else float(num_duels)
+    scale, nats = 1.0, "nats"
+    if num_duels is not None:
+        check_number("num_duels", num_duels, above=0)
+        scale = float(num_duels)
+        whole = f" per {unit}, {num_duels:,.0f} {unit}s"
+        nats += whole if scale.is_integer() else " per unit of weight"
     if not isinstance(history, Sequence) and hasattr(history, "history"):
         steps = np.array([history.log_evidence_start, *history.history]) / scale
         first, end = 0, history.log_evidence / scale
@@ -213,11 +215,6 @@ def evidence(
     ax.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
     ax.ticklabel_format(axis="y", useOffset=False)
     ax.set_xlabel("iteration of the optimiser")
-    nats = "nats"
-    if num_duels is not None:
-        whole = float(num_duels).is_integer()
-        many = f" per {unit}, {num_duels:,.0f} {unit}s"
-        nats += many if whole else " per unit of weight"
     ax.set_ylabel(f"log evidence ({nats})")
     return ax
 
@@ -228,7 +225,3 @@ def wilson(share: FloatArray, number: FloatArray) -> tuple[FloatArray, FloatArra
     half = np.sqrt(share * (1 - share) / number + (Z_95 / (2 * number)) ** 2)
     half *= Z_95 / (1 + Z_95**2 / number)
     return centre - half, centre + half
-
-
-def _thousands(count: float) -> str:
-    return f"{count / 1000:,.0f} k" if count >= 1000 else f"{count:.0f}"

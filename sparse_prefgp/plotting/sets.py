@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.plotting.canvas import BLUE, GREY, SMALL, axes_or_new, set_rows
+from sparse_prefgp.plotting.canvas import (
+    BLUE,
+    GREY,
+    SMALL,
+    axes_or_new,
+    draw_intervals,
+    set_rows,
+)
+from sparse_prefgp.tell.tables import records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,22 +42,12 @@ def shares(found: Shares, *, which: int = 0, ax: Axes | None = None) -> Axes:
             f"The set is number {which}, but there are {max(found.sets) + 1}; count from 0."
         )
     frame = found.frame.iloc[rows]
-    share, lower, upper = (frame[name].to_numpy() for name in ADDED[:3])
+    share, lower, upper = (100.0 * frame[name].to_numpy() for name in ADDED[:3])
     ax = axes_or_new(ax)
     place = np.arange(len(rows))
-    ax.barh(place, 100.0 * share, color=BLUE, alpha=0.35, height=0.6)
-    ax.errorbar(
-        100.0 * share,
-        place,
-        xerr=100.0 * np.stack([share - lower, upper - share]),
-        fmt="o",
-        color=BLUE,
-        markersize=5,
-        capsize=2.5,
-        linewidth=1.3,
-    )
-    equal = 100.0 / len(rows)
-    ax.axvline(equal, color=GREY, linewidth=1, linestyle="--")
+    ax.barh(place, share, color=BLUE, alpha=0.35, height=0.6)
+    draw_intervals(ax, share, place, lower, upper)
+    ax.axvline(100.0 / len(rows), color=GREY, linewidth=1, linestyle="--")
     set_rows(ax, _names(frame))
     ax.set_xlim(left=0.0)
     ax.set_xlabel(f"share in %, {100 * found.level:g} % interval (dashed: equal shares)")
@@ -77,10 +75,7 @@ def worth(found: Worth, *, ax: Axes | None = None) -> Axes:
     if "item" in frame:
         ax.plot(value, place, "|", color=BLUE, markersize=14, alpha=0.5)
     else:
-        error = np.where(ends, [value - lower, upper - value], 0.0)
-        ax.errorbar(
-            value, place, xerr=error, fmt="o", color=BLUE, markersize=5, capsize=2.5, linewidth=1.3
-        )
+        draw_intervals(ax, value, place, *np.where(ends, [lower, upper], value))
     set_rows(ax, rows)
     what = "each line an item" if "item" in frame else f"{100 * found.level:g} % interval"
     ax.set_xlabel(f"worth in {found.unit}, {what}")
@@ -99,15 +94,13 @@ def _names(frame: Any) -> list[str]:
     differ = [name for name in columns if frame[name].nunique() > 1]
     if differ == ["item_id"] or len(differ) == 1:
         return [str(value) for value in frame[differ[0]]]
-    rows = zip(*(frame[name] for name in differ), strict=True)
     texts = [
-        ", ".join(f"{name} {_plain(value)}" for name, value in zip(differ, row, strict=True))
-        for row in rows
+        ", ".join(
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in row.items()
+        )
+        for row in records(frame[differ])
     ]
     if not differ or max(map(len, texts)) > _LONGEST:
         return [f"alternative {i + 1}" for i in range(len(frame))]
     return texts
-
-
-def _plain(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

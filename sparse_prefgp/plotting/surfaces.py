@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,7 +25,7 @@ from sparse_prefgp.plotting.canvas import (
     shortened_name,
     utility_label,
 )
-from sparse_prefgp.plotting.features import FeatureScale, compared_items, feature_scales, noise_of
+from sparse_prefgp.plotting.features import compared_items, feature_scales, noise_of
 from sparse_prefgp.plotting.items import inducing_points
 from sparse_prefgp.plotting.quality import Z_95
 from sparse_prefgp.support.checks import check_choice
@@ -42,6 +43,92 @@ _AT_ONCE = 600
 MARGIN = 0.05  # of the range of the items, on either side
 
 
+@dataclass(frozen=True, eq=False)
+class _Ground:
+    """One or two features, in raw units, that a picture is over."""
+
+    names: list[str]
+    sides: list[FloatArray]
+    """Values of each across the range of the compared items and a little beyond."""
+    points: FloatArray
+    """(N, D) all that these make, as the model takes them."""
+    items: list[FloatArray]
+    """Of the compared items."""
+    inducing: list[FloatArray]
+    """Of the inducing inputs, of which there may be none."""
+
+    @classmethod
+    def of(cls, model: PreferenceGP, wanted: tuple[int, ...], needs: str) -> _Ground:
+        """That of a model.
+
+        :param wanted: how many features there may be, as `needs` says.
+        :raises ValueError: another number.
+        """
+        from sparse_prefgp.covariances.projected import ProjectedPoints
+
+        duels, d = model.duels, model.duels.num_features
+        if d not in wanted:
+            raise ValueError(f"{needs}, but these have {d}; use relevance for items with more.")
+        compared, sides = duels.items[compared_items(duels)], []
+        for low, high in zip(compared.min(0), compared.max(0), strict=True):
+            beyond = MARGIN * (high - low) if high > low else 1.0
+            sides.append(np.linspace(low - beyond, high + beyond, CURVE if d == 1 else SIDE))
+        Z = inducing_points(model)
+        if Z is None or isinstance(model.inducing_variable, ProjectedPoints):
+            Z = np.empty((0, d))
+        scales = feature_scales(duels)
+        raw, items, inducing = (
+            [scale.raw(values) for scale, values in zip(scales, columns, strict=True)]
+            for columns in (sides, compared.T, Z.T)
+        )
+        points = np.stack(np.meshgrid(*sides), -1).reshape(-1, d)
+        return cls(drawable(scale.name for scale in scales), raw, points, items, inducing)
+
+    @property
+    def inducing_label(self) -> str:
+        """What a legend calls the inducing inputs."""
+        both = zip(self.inducing, self.sides, strict=True)
+        inside = np.all([(x >= side[0]) & (x <= side[-1]) for x, side in both], axis=0)
+        beyond = int(np.count_nonzero(~inside))
+        return f"inducing inputs ({beyond} outside the picture)" if beyond else "inducing inputs"
+
+    def mark_along(self, ax: Axes) -> None:
+        """Items as ticks along the bottom, inducing inputs as crosses along the top."""
+        (x,), (items,), (raw,) = self.sides, self.items, self.inducing
+        style: dict[str, Any] = {"transform": ax.get_xaxis_transform()}
+        ax.plot(items, np.full(len(items), 0.02), "|", ms=8, color=BLACK, label="items", **style)
+        if len(raw):
+            style["label"] = self.inducing_label
+            ax.plot(raw, np.full(len(raw), 0.97), "x", color=VERMILION, **style)
+        ax.set_xlim(x[0], x[-1])
+        ax.set_xlabel(self.names[0], **name_style())
+        legend_above(ax)
+
+    def surface(self, ax: Axes, values: FloatArray, label: str, levels: Any) -> None:
+        """Filled contours with a colour bar, the items and the inducing inputs."""
+        x, y = self.sides
+        grid = values.reshape(len(y), len(x))
+        filled = ax.contourf(x, y, grid, levels, cmap=SEQUENTIAL)
+        ax.contour(x, y, grid, filled.levels, colors="white", linewidths=0.4, linestyles="solid")
+        bar = ax.figure.colorbar(filled, ax=ax)
+        bar.set_label(label, fontsize=SMALL, **name_style())
+        bar.ax.tick_params(labelsize=SMALL)
+        size = 5 if len(self.items[0]) < 1000 else 2
+        # Above the crosses, so that an inducing input on an item does not hide it.
+        dots: dict[str, Any] = {"mec": BLACK, "mew": 0.4, "ms": size, "zorder": 3}
+        ax.plot(*self.items, ".", color="white", label="items", **dots)
+        if len(self.inducing[0]):
+            ax.plot(*self.inducing, "x", color="white", ms=8, mew=3)
+            label = self.inducing_label
+            ax.plot(*self.inducing, "x", color=VERMILION, ms=7, mew=1.6, label=label)
+        ax.set_xlim(x[0], x[-1])
+        ax.set_ylim(y[0], y[-1])
+        ax.grid(visible=False)
+        ax.set_xlabel(self.names[0], **name_style())
+        ax.set_ylabel(self.names[1], **name_style())
+        legend_above(ax)
+
+
 def utility_1d(
     model: PreferenceGP, *, rng: np.random.Generator | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -55,18 +142,16 @@ def utility_1d(
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: the items have another number of features.
     """
-    _check_features(model, (1,), "utility_1d")
-    scale = feature_scales(model.duels)[0]
-    grid = _side(model, 0, CURVE)
-    mean, sd = utility_above_average(model, grid[:, None], rng=rng)
+    ground = _Ground.of(model, (1,), "utility_1d needs items with 1 feature")
+    mean, sd = utility_above_average(model, ground.points, rng=rng)
     ax = axes_or_new(ax)
-    x = scale.raw(grid)
+    (x,) = ground.sides
     ax.fill_between(
         x, mean - Z_95 * sd, mean + Z_95 * sd, color=BLUE, alpha=0.2, lw=0, label="95 % band"
     )
     ax.plot(x, mean, color=BLUE, label="mean utility")
     ax.axhline(0.0, color=GREY, linewidth=0.8)
-    _mark_along(ax, model, scale, x)
+    ground.mark_along(ax)
     ax.set_ylabel(utility_label("utility above the average item", noise_of(model)))
     return ax
 
@@ -92,26 +177,30 @@ def utility_2d(
 
 def utility_over_grid(
     model: PreferenceGP, rng: np.random.Generator | None = None
-) -> tuple[list[FloatArray], FloatArray, FloatArray]:
-    """Values of two features, and mean and sd of the utility above average at all pairs of them."""
-    _check_features(model, (2,), "utility_2d")
-    sides = [_side(model, j, SIDE) for j in (0, 1)]
-    points = np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
-    return sides, *utility_above_average(model, points, rng=rng)
+) -> tuple[_Ground, FloatArray, FloatArray]:
+    """Two features, and mean and sd of the utility above average over them."""
+    ground = _Ground.of(model, (2,), "utility_2d needs items with 2 features")
+    return ground, *utility_above_average(model, ground.points, rng=rng)
 
 
 def draw_utility(
     model: PreferenceGP,
-    grid: tuple[list[FloatArray], FloatArray, FloatArray],
+    grid: tuple[_Ground, FloatArray, FloatArray],
     show: str,
     ax: Axes | None = None,
 ) -> Axes:
     """What `utility_2d` shows of a `utility_over_grid`, of which mean and sd are drawn in turn."""
-    sides, mean, sd = grid
+    from sparse_prefgp.analysis.ranking import ROUNDING
+
+    (ground, mean, sd), noise = grid, noise_of(model)
+    values, label = sd, "sd of that utility"
+    levels: Any = 12
+    if show == "mean":
+        values, label = mean, utility_label("utility above the average item", noise)
+    if np.ptp(values) <= ROUNDING * noise**0.5:  # no contour runs through it
+        levels = values[0] + np.array([-1e-3, 1e-3])
     ax = axes_or_new(ax)
-    label = "utility above the average item" if show == "mean" else "sd of that utility"
-    label = utility_label(label, noise_of(model)) if show == "mean" else label
-    _surface(ax, model, sides, mean if show == "mean" else sd, label)
+    ground.surface(ax, values, label, levels)
     return ax
 
 
@@ -127,35 +216,37 @@ def probability_to_beat(
         figure.
     :raises ValueError: more than two features, or an item that is not there.
     """
-    _check_features(model, (1, 2), "probability_to_beat")
-    row = item_row(model, item)
-    ids = model.duels.item_ids
-    raw_name = str(ids[row]) if ids is not None else f"item {row}"
-    name = drawable([raw_name], 24)[0]
+    needs = "probability_to_beat needs items with 1 or 2 features"
+    ground = _Ground.of(model, (1, 2), needs)
+    row, ids = item_row(model, item), model.duels.item_ids
+    (name,) = drawable([f"item {row}" if ids is None else ids[row]], 24)
+    label, points, chosen = f"probability to beat {name}", ground.points, model.duels.items[row]
     scales = feature_scales(model.duels)
-    there = model.duels.items[row]
+    star = [scale.raw(value) for scale, value in zip(scales, chosen, strict=True)]
+    if model.inputs.layout.numbered:
+        # The last column is the item's row, negative for an item that is new.
+        points = np.column_stack([points, np.full(len(points), -1.0)])
+        chosen = np.append(chosen, float(row))
+    p = model.predict_duel(points, np.tile(chosen, (len(points), 1))).numpy()
     ax = axes_or_new(ax)
-    if len(scales) == 1:
-        grid = _side(model, 0, CURVE)
-        p = _beats(model, grid[:, None], row)
-        x = scales[0].raw(grid)
-        ax.plot(x, p, color=BLUE)
+    if len(star) == 1:
+        ax.plot(*ground.sides, p, color=BLUE)
         ax.axhline(0.5, color=GREY, linewidth=0.8)
-        _star(ax, scales[0].raw(there[0]), 0.5, name)
-        _mark_along(ax, model, scales[0], x)
+        star.append(0.5)
+    else:
+        ground.surface(ax, p, label, np.linspace(0, 1, 11))
+        if p.min() < 0.5 < p.max():
+            for colour, width in (("white", 4), (BLACK, 1.8)):
+                half = p.reshape(SIDE, SIDE)
+                ax.contour(*ground.sides, half, [0.5], colors=colour, linewidths=width)
+    ax.plot(*star, "*", color="white", mec=BLACK, ms=14, label=name, zorder=5)
+    if len(scales) == 1:
+        ground.mark_along(ax)
         ax.set_ylim(-0.08, 1.08)
         ax.set_yticks(np.linspace(0, 1, 6))
-        ax.set_ylabel(f"probability to beat {name}", **name_style())
-        return ax
-    sides = [_side(model, j, SIDE) for j in (0, 1)]
-    p = _beats(model, np.stack(np.meshgrid(*sides), -1).reshape(-1, 2), row)
-    label = f"probability to beat {name}"
-    _surface(ax, model, sides, p, label, levels=np.linspace(0, 1, 11))
-    x, y = (scale.raw(values) for scale, values in zip(scales, sides, strict=True))
-    if p.min() < 0.5 < p.max():
-        ax.contour(x, y, p.reshape(SIDE, SIDE), [0.5], colors="white", linewidths=4)
-        ax.contour(x, y, p.reshape(SIDE, SIDE), [0.5], colors=BLACK, linewidths=1.8)
-    _star(ax, scales[0].raw(there[0]), scales[1].raw(there[1]), name)
+        ax.set_ylabel(label, **name_style())
+    else:
+        legend_above(ax)
     return ax
 
 
@@ -175,8 +266,8 @@ def utility_above_average(
     for start in range(0, len(points), _AT_ONCE):
         part = points[start : start + _AT_ONCE]
         k = len(part)
-        f, joint = model.predict_f(np.concatenate([part, average]), full_cov=True)
-        f, joint = np.asarray(f)[:, 0], np.asarray(joint)[0]
+        found = model.predict_f(np.concatenate([part, average]), full_cov=True)
+        (f,), (joint,) = found[0].numpy().T, found[1].numpy()
         mean[start : start + k] = f[:k] - f[k:].mean()
         variance[start : start + k] = (
             np.diagonal(joint)[:k] - 2.0 * joint[:k, k:].mean(1) + joint[k:, k:].mean()
@@ -200,104 +291,3 @@ def item_row(model: PreferenceGP, item: Hashable | int) -> int:
         f"There is no item {shortened_name(repr(item), 60)}; {meant}give one of the model's item "
         f"ids, or a row from 0 to {n - 1}."
     )
-
-
-def _beats(model: PreferenceGP, points: FloatArray, row: int) -> FloatArray:
-    chosen = model.duels.items[row]
-    if model.inputs.layout.numbered:
-        # The last column is the item's row, negative for an item that is new.
-        points = np.column_stack([points, np.full(len(points), -1.0)])
-        chosen = np.append(chosen, float(row))
-    return np.asarray(model.predict_duel(points, np.tile(chosen, (len(points), 1))))
-
-
-def _side(model: PreferenceGP, feature: int, count: int) -> FloatArray:
-    """Values of a feature (count,) across the range of the compared items and a little beyond."""
-    values = model.duels.items[compared_items(model.duels), feature]
-    low, high = float(values.min()), float(values.max())
-    beyond = MARGIN * (high - low) if high > low else 1.0
-    return np.linspace(low - beyond, high + beyond, count)
-
-
-def _mark_along(ax: Axes, model: PreferenceGP, scale: FeatureScale, x: FloatArray) -> None:
-    """Items as ticks along the bottom, inducing inputs as crosses along the top."""
-    from sparse_prefgp.covariances.projected import ProjectedPoints
-
-    across = ax.get_xaxis_transform()
-    items = scale.raw(model.duels.items[compared_items(model.duels), 0])
-    ax.plot(
-        items, np.full(len(items), 0.02), "|", ms=8, color=BLACK, transform=across, label="items"
-    )
-    Z = inducing_points(model)
-    if Z is not None and not isinstance(model.inducing_variable, ProjectedPoints):
-        raw = scale.raw(Z[:, 0])
-        label = _inducing_label((raw >= x[0]) & (raw <= x[-1]))
-        ax.plot(raw, np.full(len(raw), 0.97), "x", color=VERMILION, transform=across, label=label)
-    ax.set_xlim(x[0], x[-1])
-    ax.set_xlabel(drawable([scale.name])[0], **name_style())
-    legend_above(ax)
-
-
-def _surface(
-    ax: Axes,
-    model: PreferenceGP,
-    sides: list[FloatArray],
-    values: FloatArray,
-    label: str,
-    levels: Any = None,
-) -> None:
-    """Filled contours in raw units with a colour bar, the items and the inducing inputs."""
-    from sparse_prefgp.analysis.ranking import ROUNDING
-    from sparse_prefgp.covariances.projected import ProjectedPoints
-
-    scales = feature_scales(model.duels)
-    x, y = (scale.raw(side) for scale, side in zip(scales, sides, strict=True))
-    grid = values.reshape(len(y), len(x))
-    if levels is None:
-        levels = 12
-        if np.ptp(grid) <= ROUNDING * noise_of(model) ** 0.5:  # no contour runs through it
-            levels = grid.flat[0] + np.array([-1e-3, 1e-3])
-    filled = ax.contourf(x, y, grid, levels, cmap=SEQUENTIAL)
-    ax.contour(x, y, grid, filled.levels, colors="white", linewidths=0.4, linestyles="solid")
-    bar = ax.figure.colorbar(filled, ax=ax)
-    bar.set_label(label, fontsize=SMALL, **name_style())
-    bar.ax.tick_params(labelsize=SMALL)
-    items = model.duels.items[compared_items(model.duels)]
-    raw = [scale.raw(items[:, j]) for j, scale in enumerate(scales)]
-    size = 5 if len(items) < 1000 else 2
-    # Above the crosses, so that an inducing input on an item does not hide it.
-    ax.plot(*raw, ".", color="white", mec=BLACK, mew=0.4, ms=size, zorder=3, label="items")
-    Z = inducing_points(model)
-    if Z is not None and not isinstance(model.inducing_variable, ProjectedPoints):
-        raw = [scale.raw(Z[:, j]) for j, scale in enumerate(scales)]
-        inside = (raw[0] >= x[0]) & (raw[0] <= x[-1]) & (raw[1] >= y[0]) & (raw[1] <= y[-1])
-        ax.plot(*raw, "x", color="white", ms=8, mew=3)
-        ax.plot(*raw, "x", color=VERMILION, ms=7, mew=1.6, label=_inducing_label(inside))
-    ax.set_xlim(x[0], x[-1])
-    ax.set_ylim(y[0], y[-1])
-    ax.grid(visible=False)
-    names = drawable(scale.name for scale in scales)
-    ax.set_xlabel(names[0], **name_style())
-    ax.set_ylabel(names[1], **name_style())
-    legend_above(ax)
-
-
-def _star(ax: Axes, x: Any, y: Any, name: str) -> None:
-    ax.plot(x, y, "*", color="white", mec=BLACK, ms=14, label=name, zorder=5)
-    if ax.get_legend() is not None:
-        legend_above(ax)
-
-
-def _inducing_label(inside: Any) -> str:
-    beyond = int(np.count_nonzero(~inside))
-    return f"inducing inputs ({beyond} outside the picture)" if beyond else "inducing inputs"
-
-
-def _check_features(model: PreferenceGP, wanted: tuple[int, ...], name: str) -> None:
-    found = model.duels.num_features
-    if found not in wanted:
-        words = " or ".join(map(str, wanted))
-        raise ValueError(
-            f"{name} needs items with {words} feature{'' if words == '1' else 's'}, but these "
-            f"have {found}; use relevance for items with more."
-        )

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from gpflow.models import BayesianModel
 
-from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.sampling.draws import (
     ESS_PER_CHAIN,
     LARGEST_RHAT,
@@ -19,42 +15,10 @@ from sparse_prefgp.sampling.draws import (
     Summary,
     sample_posterior,
 )
-from sparse_prefgp.sampling.problem import Preferences
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
-
-
-class Checked(Preferences, Protocol):
-    """What the check needs to know of a model."""
-
-    view: Any
-    """Whose utility it shows."""
-
-    @property
-    def graph(self) -> DuelGraph: ...
-
-    @property
-    def at_mode(self) -> Self: ...
-
-    @property
-    def approximation(self) -> Approximation: ...
-
-    @property
-    def engine(self) -> Engine: ...
-
-    def infer(self) -> InferenceResult: ...
-
-    @property
-    def people(self) -> Any:
-        """Whose `names` those of the duels are; none without tastes."""
-
-    def predict_difference(
-        self, Xa: Any, Xb: Any, *, people: Any = None
-    ) -> tuple[tf.Tensor, tf.Tensor]: ...
-
-    def predict_duel(self, Xa: Any, Xb: Any, *, people: Any = None) -> tf.Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -113,9 +77,16 @@ class SamplingCheck(Result):
     @property
     def _doubtful(self) -> list[tuple[str, PairsCheck]]:
         """Pairs of whose means the chains do not agree."""
-        each = [("own", self.own), *([] if self.new is None else [("new", self.new)])]
         least = ESS_PER_CHAIN * len(self.draws.v)
-        return [(name, p) for name, p in each if not (p.rhat <= LARGEST_RHAT and p.ess >= least)]
+        return [
+            (name, pairs)
+            for name, pairs in self._pairs
+            if not (pairs.rhat <= LARGEST_RHAT and pairs.ess >= least)
+        ]
+
+    @property
+    def _pairs(self) -> list[tuple[str, PairsCheck]]:
+        return [("own", self.own), *([] if self.new is None else [("new", self.new)])]
 
     @property
     def largest_rhat(self) -> float:
@@ -151,8 +122,7 @@ class SamplingCheck(Result):
                 f"{label} pairs ({part.pairs:,})",
                 [{"what": what, **vars(getattr(part, key))} for key, what in named.items()],
             )
-            for label, part in (("own", self.own), ("new", self.new))
-            if part is not None
+            for label, part in self._pairs
         ]
         return Table("sampling", title, columns, parts=parts)
 
@@ -170,7 +140,7 @@ class SamplingCheck(Result):
 
 
 def check_against_sampling(
-    model: Checked,
+    model: Any,
     Xa: Any = None,
     Xb: Any = None,
     *,
@@ -184,7 +154,8 @@ def check_against_sampling(
 
     (docs/method.md, section 11)
 
-    :param model: whose approximation and engine are checked, at its parameters as they are.
+    :param model: a `PreferenceGP`, whose approximation and engine are checked, at its parameters as
+        they are.
     :param Xa: (N, D) first items of new pairs to check on besides the model's own.
     :param Xb: (N, D) their second items.
     :param num_draws: of each chain.
@@ -227,18 +198,28 @@ def check_against_sampling(
     new = None
     if Xa is not None:
         new = _compare(model, Xa, Xb, draws.difference(Xa, Xb, people), people)
+    approximation, notes = model.approximation, [str(draws)]
+    if not inferred.converged:
+        notes.append(f"The engine did not converge: {inferred}.")
+    if approximation.needs_inducing:
+        notes.append(
+            f"The differences hold the error of {approximation.name} and its inducing inputs as "
+            "well as the engine's; Exact() would show the engine's alone."
+        )
+    elif not approximation.uses_all_duels:
+        notes.append("The model uses a subset of the duels, the exact posterior all of them.")
     return SamplingCheck(
         engine=model.engine.label,
-        approximation=model.approximation.name,
+        approximation=approximation.name,
         engine_converged=inferred.converged,
         own=own,
         new=new,
         draws=draws,
-        notes=_notes(model.approximation, inferred, draws),
+        notes=tuple(notes),
     )
 
 
-def _compare(model: Checked, Xa: Any, Xb: Any, truth: Summary, people: Any) -> PairsCheck:
+def _compare(model: Any, Xa: Any, Xb: Any, truth: Summary, people: Any) -> PairsCheck:
     mean, variance = (x.numpy() for x in model.predict_difference(Xa, Xb, people=people))
     sd = np.sqrt(np.maximum(variance, 0.0))
     probability = model.predict_duel(Xa, Xb, people=people).numpy()
@@ -259,19 +240,3 @@ def _deviation(difference: FloatArray, error: FloatArray) -> Deviation:
         float(np.max(np.abs(difference))),
         float(np.sqrt(np.mean(error**2))),
     )
-
-
-def _notes(
-    approximation: Approximation, inferred: InferenceResult, draws: PosteriorDraws
-) -> tuple[str, ...]:
-    notes = [str(draws)]
-    if not inferred.converged:
-        notes.append(f"The engine did not converge: {inferred}.")
-    if approximation.needs_inducing:
-        notes.append(
-            f"The differences hold the error of {approximation.name} and its inducing inputs as "
-            "well as the engine's; Exact() would show the engine's alone."
-        )
-    elif not approximation.uses_all_duels:
-        notes.append("The model uses a subset of the duels, the exact posterior all of them.")
-    return tuple(notes)

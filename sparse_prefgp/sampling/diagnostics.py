@@ -46,7 +46,7 @@ def mean_ess(draws: FloatArray) -> FloatArray:
 def standard_error(draws: FloatArray) -> FloatArray:
     """Monte Carlo standard error of the mean of each quantity, (q,)."""
     halves = _split(draws)
-    return np.asarray(np.std(halves, axis=(0, 1), ddof=1) / np.sqrt(mean_ess(draws)), dtype=float)
+    return np.std(halves, axis=(0, 1), ddof=1) / np.sqrt(mean_ess(draws))
 
 
 def quantile_error(draws: FloatArray, level: float) -> FloatArray:
@@ -63,7 +63,7 @@ def quantile_error(draws: FloatArray, level: float) -> FloatArray:
     ordered = np.sort(flat, axis=0)
     rows = [np.clip(np.round(e * len(flat)).astype(int) - 1, 0, len(flat) - 1) for e in ends]
     columns = np.arange(flat.shape[1])
-    return np.asarray(0.5 * (ordered[rows[1], columns] - ordered[rows[0], columns]), dtype=float)
+    return 0.5 * (ordered[rows[1], columns] - ordered[rows[0], columns])
 
 
 def _split(draws: FloatArray) -> FloatArray:
@@ -79,7 +79,7 @@ def _normal_scores(draws: FloatArray) -> FloatArray:
 
     flat = draws.reshape(-1, draws.shape[-1])
     ranks = stats.rankdata(flat, axis=0)
-    return np.asarray(ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(draws.shape), dtype=float)
+    return ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(draws.shape)
 
 
 def _variances(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -103,7 +103,11 @@ def _ess(draws: FloatArray) -> FloatArray:
     count = chains * length
     within, total = _variances(draws)
     still = total <= 0.0
-    autocovariance = np.mean(_autocovariance(draws), axis=0)
+    # Autocovariances of each chain at every lag by Fourier transforms, averaged over chains.
+    centred = draws - np.mean(draws, axis=1, keepdims=True)
+    spectrum = np.fft.rfft(centred, n=2 * length, axis=1)
+    power = np.fft.irfft(np.abs(spectrum) ** 2, n=2 * length, axis=1)
+    autocovariance = np.mean(power[:, :length] / length, axis=0)
     # With ddof 1 in the variance within, as in Stan.
     scaled = autocovariance * length / (length - 1)
     rho = 1.0 - (within - scaled) / np.where(still, 1.0, total)
@@ -113,15 +117,6 @@ def _ess(draws: FloatArray) -> FloatArray:
     monotone = np.minimum.accumulate(np.where(positive, pairs, 0.0), axis=0)
     time = np.maximum(-1.0 + 2.0 * np.sum(monotone, axis=0), 1.0 / np.log10(count))
     return np.where(still, float(count), count / time)
-
-
-def _autocovariance(draws: FloatArray) -> FloatArray:
-    """Autocovariance of each chain at every lag, (chains, draws, q), by Fourier transforms."""
-    length = draws.shape[1]
-    centred = draws - np.mean(draws, axis=1, keepdims=True)
-    spectrum = np.fft.rfft(centred, n=2 * length, axis=1)
-    power = np.fft.irfft(np.abs(spectrum) ** 2, n=2 * length, axis=1)
-    return np.asarray(power[:, :length] / length, dtype=float)
 
 
 def _in_chunks(function: Callable[[FloatArray], FloatArray], draws: FloatArray) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,14 +57,6 @@ class Summary:
     probability_error: FloatArray
     rhat: FloatArray
     ess: FloatArray
-
-
-class _Conditional(NamedTuple):
-    """f(a) - f(b) given v: normal with mean `mean + gain @ v` and this variance; (N,), (N, t)."""
-
-    mean: FloatArray
-    gain: FloatArray
-    variance: FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,7 +143,7 @@ class PosteriorDraws:
         covariance += features @ prior.spread(features.T)
         values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
         root = vectors * np.sqrt(np.maximum(values, 0.0))  # negative only by rounding
-        return np.asarray(mean + rng.normal(size=mean.shape) @ root.T, dtype=float)
+        return mean + rng.normal(size=mean.shape) @ root.T
 
     def differences(
         self, Xa: Any, Xb: Any, rng: np.random.Generator, people: Any = None
@@ -160,9 +152,8 @@ class PosteriorDraws:
 
         :param people: whose utility it is, as of `PreferenceGP.predict_difference`.
         """
-        given = self._conditional(*self._pairs(Xa, Xb, people))
-        mean = self._means(given)
-        return np.asarray(mean + np.sqrt(given.variance) * rng.normal(size=mean.shape), dtype=float)
+        mean, variance = self._given(*self._pairs(Xa, Xb, people))
+        return mean + np.sqrt(variance) * rng.normal(size=mean.shape)
 
     def quantiles(
         self, Xa: Any, Xb: Any, levels: npt.ArrayLike, rng: np.random.Generator, people: Any = None
@@ -203,37 +194,25 @@ class PosteriorDraws:
 
     def _centred(self) -> FloatArray:
         """v without the prior mean."""
-        return np.asarray(self.v - self._prior.offset[self.site], dtype=float)
+        return self.v - self._prior.offset[self.site]
 
-    def _conditional(self, first: tf.Tensor, second: tf.Tensor) -> _Conditional:
+    def _given(self, first: tf.Tensor, second: tf.Tensor) -> tuple[FloatArray, FloatArray]:
+        """E[f(a) - f(b) | v] of every draw, (chains, draws, N), and the variance given v, (N,)."""
         prior = self._prior
         features = prior.features(first) - prior.features(second)
         known = np.sum(features * features, 1) - np.sum(features * prior.spread(features.T).T, 1)
         variance = pair_difference_variance(prior.kernel, first, second).numpy() - known
         same = np.all(first.numpy() == second.numpy(), 1)
-        return _Conditional(
-            prior.mean(first) - prior.mean(second),
-            prior.gain(features)[:, self.site],
-            np.where(same, 0.0, np.maximum(variance, 0.0)),  # negative only by rounding
-        )
-
-    def _means(self, given: _Conditional) -> FloatArray:
-        """E[f(a) - f(b) | v] of every draw, (chains, draws, N)."""
-        return np.asarray(given.mean + self._centred() @ given.gain.T, dtype=float)
+        gain = prior.gain(features)[:, self.site]
+        mean = prior.mean(first) - prior.mean(second) + self._centred() @ gain.T
+        return mean, np.where(same, 0.0, np.maximum(variance, 0.0))  # negative only by rounding
 
     def _summary(self, first: tf.Tensor, second: tf.Tensor) -> Summary:
-        parts = []
-        for i in range(0, len(first), _CHUNK):
-            given = self._conditional(first[i : i + _CHUNK], second[i : i + _CHUNK])
-            parts.append(
-                summarise(
-                    self._means(given),
-                    given.variance,
-                    self._prior.duel_noise,
-                    self._prior.margin,
-                    self._new_ratios,
-                )
-            )
+        noises = self._prior.duel_noise, self._prior.margin, self._new_ratios
+        parts = [
+            summarise(*self._given(first[i : i + _CHUNK], second[i : i + _CHUNK]), *noises)
+            for i in range(0, len(first), _CHUNK)
+        ]
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return Summary(*(np.concatenate(column) for column in columns))
 
@@ -276,6 +255,11 @@ def summarise(
     )
 
 
+def _as_they_are(items: Any, before: int, people: Any) -> tf.Tensor:
+    """Rows for a problem, as `kernel_inputs` makes them for a model."""
+    return as_float(items)
+
+
 def sample_posterior(
     model: Preferences | DuelProblem,
     num_draws: int,
@@ -305,12 +289,24 @@ def sample_posterior(
     num_draws = whole_number("num_draws", num_draws, 4)
     chains = whole_number("chains", chains, 2)
     warmup = num_draws // 4 if warmup is None else whole_number("warmup", warmup, 0)
-    problem, inputs, ratios = _parts(model)
-    graph = problem.graph
-    _check_memory(graph, chains * (num_draws + warmup))
+    inputs: Callable[[Any, int, Any], tf.Tensor] = _as_they_are
+    if isinstance(model, DuelProblem):
+        problem, ratios = model, ONE_NOISE
+    else:
+        problem, ratios = exact_problem(model), model.likelihood.new_ratios()
+        inputs = partial(kernel_inputs, model)
+    graph, number = problem.graph, chains * (num_draws + warmup)
+    duels = num_single_slots(graph, "sample a model of a part of the duels")
+    if duels * number > _LARGEST_DRAWS:
+        raise ValueError(
+            f"{number:,} draws of {duels:,} duels take {8e-9 * duels * number:.1f} GB; ask for at "
+            f"most {_LARGEST_DRAWS // duels:,} draws in all chains, warm-up included."
+        )
+    # What is proposed, what is kept of it, and a copy of one.
+    ask(3 * 8 * duels * number, f"{number:,} draws of {duels:,} duels", "ask for fewer draws")
     found = exact_target(problem)
     site = found.site
-    v, log_weights = propose(found.target, chains * (num_draws + warmup), rng)
+    v, log_weights = propose(found.target, number, rng)
     path = independence_metropolis(log_weights.reshape(chains, -1), warmup, rng)
     # A chain that begins with many stays is left with them: they are part of how it mixes.
     every = v.reshape(chains, num_draws + warmup, -1)
@@ -331,22 +327,3 @@ def sample_posterior(
         _inputs=inputs,
         _new_ratios=ratios,
     )
-
-
-def _parts(
-    model: Preferences | DuelProblem,
-) -> tuple[DuelProblem, Callable[[Any, int, Any], tf.Tensor], NoiseRatios]:
-    if isinstance(model, DuelProblem):
-        return model, lambda items, before, people: as_float(items), ONE_NOISE
-    return exact_problem(model), partial(kernel_inputs, model), model.likelihood.new_ratios()
-
-
-def _check_memory(graph: DuelGraph, draws: int) -> None:
-    duels = num_single_slots(graph, "sample a model of a part of the duels")
-    if duels * draws > _LARGEST_DRAWS:
-        raise ValueError(
-            f"{draws:,} draws of {duels:,} duels take {8e-9 * duels * draws:.1f} GB; ask for at "
-            f"most {_LARGEST_DRAWS // duels:,} draws in all chains, warm-up included."
-        )
-    # What is proposed, what is kept of it, and a copy of one.
-    ask(3 * 8 * duels * draws, f"{draws:,} draws of {duels:,} duels", "ask for fewer draws")

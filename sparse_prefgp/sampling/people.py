@@ -15,8 +15,6 @@ import tensorflow as tf
 from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.covariances.by_features import ByFeatures
 from sparse_prefgp.covariances.kernels import kernel_matrix
-from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.support.arrays import IntArray
 
 
 class OfPeople(gpflow.kernels.Kernel):
@@ -68,25 +66,21 @@ def by_person(problem: DuelProblem) -> DuelProblem:
     """The same without tastes: rows of the graph name the person of the duels that compare them."""
     graph, function = problem.graph, problem.mean_function
     assert problem.taste is not None and graph.people is not None
+    # Events are kept for how often each was said; their sides are still rows of nobody.
+    ends = np.stack([graph.winners, graph.losers])
+    keys, place = np.unique(ends + graph.num_rows * graph.people, return_inverse=True)
+    person, row = np.divmod(keys, graph.num_rows)
+    winners, losers = place.reshape(ends.shape)
     return problem._replace(
-        graph=_named(graph, graph.people),
+        graph=replace(
+            graph,
+            rows=np.column_stack([graph.rows[row], person]),
+            winners=winners,
+            losers=losers,
+            row_of_item=np.full(len(graph.row_of_item), -1),
+        ),
         kernel=OfPeople(problem.kernel, problem.taste, problem.by_features),
         mean_function=None if function is None else lambda rows: function(rows[:, :-1]),
         taste=None,
         by_features=None,
-    )
-
-
-def _named(graph: DuelGraph, people: IntArray) -> DuelGraph:
-    # Events are kept for how often each was said; their sides are still rows of nobody.
-    ends = np.stack([graph.winners, graph.losers])
-    keys, place = np.unique(ends + graph.num_rows * people, return_inverse=True)
-    person, row = np.divmod(keys, graph.num_rows)
-    winners, losers = place.reshape(ends.shape)
-    return replace(
-        graph,
-        rows=np.column_stack([graph.rows[row], person]),
-        winners=winners,
-        losers=losers,
-        row_of_item=np.full(len(graph.row_of_item), -1),
     )

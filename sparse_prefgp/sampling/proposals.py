@@ -34,6 +34,11 @@ class Order(NamedTuple):
     offset: FloatArray | None = None
     """(k,) the means of utilities, which are compared with them."""
 
+    @property
+    def slots(self) -> slice:
+        """All of them."""
+        return slice(self.start, self.start + len(self.noise))
+
 
 @dataclass(frozen=True, eq=False)
 class TruncatedNormal:
@@ -85,22 +90,13 @@ class _Step:
 class _Group(NamedTuple):
     """Slots that are drawn one after the other: one duel, or one look at a set."""
 
-    start: int
-    stop: int
-    noise: FloatArray
-    """(k, k)."""
+    look: Order
     rows: FloatArray
     """(r, k): sites are on rows v while the group is drawn."""
-    nu: FloatArray
-    """(r,) of these sites."""
-    tau: FloatArray
-    """(r,) of these sites."""
     precision: FloatArray
     """(k, k) of what they say of z before."""
     natural: FloatArray
     """(k,) of what they say of z before."""
-    offset: FloatArray | None
-    """(k,) of utilities, which are limits of others."""
 
 
 def propose(
@@ -163,19 +159,19 @@ def _plan(target: TruncatedNormal) -> list[_Step]:
     # Cov[u | groups before, sites of later groups], and the natural mean of those sites.
     ahead, later = past.copy(), np.zeros(features.shape[1])
     for group in groups:
-        some = features[group.start : group.stop]
+        some = features[group.look.slots]
         ahead += some.T @ group.precision @ some
         later += some.T @ group.natural
     both = np.linalg.inv(ahead)
     steps: list[_Step] = []
     for group in groups:
-        some = features[group.start : group.stop]
+        some = features[group.look.slots]
         both = _without(both, some, group.precision)
         later = later - group.natural @ some
         steps += _steps_of(group, some, past, both, later)
         for matrix in (past, both):
             related = some @ matrix
-            matrix -= related.T @ np.linalg.solve(related @ some.T + group.noise, related)
+            matrix -= related.T @ np.linalg.solve(related @ some.T + group.look.noise, related)
     return steps
 
 
@@ -187,29 +183,24 @@ def _groups(target: TruncatedNormal) -> list[_Group]:
         for i in range(start, stop):
             nu, tau = target.nu[i : i + 1], target.tau[i : i + 1]
             # Its own site is never looked at while it is drawn.
-            noise = target.noise[i] * one
-            groups.append(_Group(i, i + 1, noise, one, nu, tau, tau[:, None], nu, None))
+            alone = Order(i, target.noise[i] * one, nu, tau)
+            groups.append(_Group(alone, one, tau[:, None], nu))
         if order is not None:
             groups.append(_look(order))
-            start = groups[-1].stop
+            start = order.slots.stop
     return groups
 
 
 def _look(order: Order) -> _Group:
-    k = len(order.noise)
-    rows = np.eye(k)
+    rows = identity = np.eye(len(order.noise))
     if order.pairs is not None:
         rows = rows[order.pairs[:, 1]] - rows[order.pairs[:, 0]]
     # v = z + e: sites T on rows v say (I + L N)^-1 L of z, L = rows' T rows and N the noise.
     weighted = rows.T @ (order.tau[:, None] * rows)
-    seen = np.eye(k) + weighted @ order.noise
+    seen = identity + weighted @ order.noise
     precision = np.linalg.solve(seen, weighted)
     natural = np.linalg.solve(seen, rows.T @ order.nu)
-    half = 0.5 * (precision + precision.T)
-    stop = order.start + k
-    return _Group(
-        order.start, stop, order.noise, rows, order.nu, order.tau, half, natural, order.offset
-    )
+    return _Group(order, rows, 0.5 * (precision + precision.T), natural)
 
 
 def _without(both: FloatArray, rows: FloatArray, precision: FloatArray) -> FloatArray:
@@ -221,22 +212,22 @@ def _without(both: FloatArray, rows: FloatArray, precision: FloatArray) -> Float
     # What the sites leave cannot be more certain than with them.
     left = np.maximum(1.0 - share, np.finfo(float).tiny)
     along = along @ turn
-    return np.asarray(both + (along / left) @ along.T)
+    return both + (along / left) @ along.T
 
 
 def _steps_of(
     group: _Group, some: FloatArray, past: FloatArray, both: FloatArray, later: FloatArray
 ) -> list[_Step]:
     """Of the slots of a group, whose rows of the features are `some` (k, r)."""
-    k = len(some)
+    k, look = len(some), group.look
     plain, led = some @ past, some @ both
     prior, guide = plain @ some.T, led @ some.T
     # Rounding aside, later sites cannot add variance.
     every = np.arange(k)
     prior[every, every] = np.maximum(prior[every, every], 0.0)
     guide[every, every] = np.clip(guide[every, every], 0.0, prior[every, every])
-    prior += group.noise
-    guide += group.noise
+    prior += look.noise
+    guide += look.noise
     found = []
     for j in range(k):
         prior_back = np.linalg.solve(prior[:j, :j], prior[:j, j])
@@ -247,7 +238,7 @@ def _steps_of(
         covariance = guide[j:, j:] - rest @ guide[:j, j:]
         # Sites that touch slots after j; others are drawn with j itself.
         touching = np.any(group.rows[:, j + 1 :] != 0.0, 1)
-        rows, tau = group.rows[touching], group.tau[touching]
+        rows, tau = group.rows[touching], look.tau[touching]
         drawn, weighted = rows[:, :j], rows[:, j:].T * tau
         inner = np.eye(k - j) + covariance @ (weighted @ rows[:, j:])
         first = np.linalg.solve(inner.T, every[j:] == j)
@@ -255,9 +246,10 @@ def _steps_of(
         floor = np.finfo(float).eps * prior_variance
         variance = min(max(float(spread[0]), floor), prior_variance)
         above = np.zeros(0, np.int64)
-        if group.offset is not None:
+        means = np.zeros(k)
+        if look.offset is not None:
             above = np.flatnonzero((group.rows[:, j] > 0.0) @ (group.rows < 0.0))
-        means = np.zeros(k) if group.offset is None else group.offset
+            means = look.offset
         found.append(
             _Step(
                 prior_gain=plain[j] - prior_back @ plain[:j],
@@ -265,11 +257,11 @@ def _steps_of(
                 prior_sd=float(np.sqrt(prior_variance)),
                 gain=gain,
                 back=first @ rest - (spread @ weighted) @ drawn,
-                shift=float(gain @ later + spread @ (rows[:, j:].T @ group.nu[touching])),
+                shift=float(gain @ later + spread @ (rows[:, j:].T @ look.nu[touching])),
                 sd=float(np.sqrt(variance)),
-                above=group.start + above,
+                above=look.start + above,
                 lead=means[above] - means[j],
-                told=np.linalg.solve(group.noise, some).T if j == k - 1 else None,
+                told=np.linalg.solve(look.noise, some).T if j == k - 1 else None,
             )
         )
     return found

@@ -3,6 +3,7 @@ lead the draws."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gpflow
@@ -13,8 +14,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from sparse_prefgp.approximations import DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.covariances.pair_effect import PairEffect, Pairs, pair_effect
-from sparse_prefgp.data.graph import DuelGraph, Noises
+from sparse_prefgp.covariances.pair_effect import Pairs, pair_effect
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.factors.sites import Factors, Sites
@@ -75,15 +76,16 @@ class Slots(NamedTuple):
         """
         graph, noise = problem.graph, problem.noise.numpy().astype(float)
         losers, winners = graph.losers, graph.winners
-        every = np.arange(graph.num_sites)
         if graph.noises is None:
+            every = np.arange(graph.num_sites)
             return cls(losers, winners, noise, offset, graph.counts, every)
         mean = np.zeros(graph.num_rows)
         if problem.mean_function is not None:
             mean = problem.mean_function(as_float(graph.rows))[:, 0].numpy().astype(float)
         parts: list[tuple[npt.NDArray[Any], ...]] = []
         looks, start = [], 0
-        for sites in _sites_of_looks(graph.noises):
+        in_looks = np.argsort(graph.noises.look, kind="stable")
+        for sites in np.split(in_looks, np.cumsum(np.bincount(graph.noises.look))[:-1]):
             one = 0.5 * noise[sites[0]]
             if np.all(graph.noises.own[sites] > 0.0):
                 parts.append((losers[sites], winners[sites], noise[sites], offset[sites], sites))
@@ -103,26 +105,6 @@ class Slots(NamedTuple):
         worse, better, variance, means, at = map(np.concatenate, zip(*parts, strict=True))
         # Copies share no noise, and are apart.
         return cls(worse, better, variance, means, np.ones(start), at, tuple(looks))
-
-    @property
-    def alone(self) -> npt.NDArray[np.bool_]:
-        """(q,) which are in no look."""
-        found = np.ones(len(self.site), bool)
-        for look in self.looks:
-            found[look.slots] = False
-        return found
-
-    def loadings(self, rows: FloatArray) -> FloatArray:
-        """(q, r) from those of rows, (n, r)."""
-        utility = self.better < 0
-        return np.asarray(rows[self.worse] - np.where(utility[:, None], 0.0, rows[self.better]))
-
-    def over_noise(self, loadings: FloatArray) -> FloatArray:
-        """The inverse covariance of the noise times (q, r)."""
-        found = loadings / self.noise[:, None]
-        for look in self.looks:
-            found[look.slots] = np.linalg.solve(look.noise, loadings[look.slots])
-        return found
 
 
 class Look(NamedTuple):
@@ -144,11 +126,6 @@ class Look(NamedTuple):
         return slice(self.start, self.start + len(self.noise))
 
 
-def _sites_of_looks(noises: Noises) -> list[IntArray]:
-    order = np.argsort(noises.look, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(noises.look))[:-1])
-
-
 def exact_target(problem: DuelProblem) -> ExactTarget:
     """The truncated normal of all single duels and sets of a problem, whatever its inducing inputs.
 
@@ -158,7 +135,13 @@ def exact_target(problem: DuelProblem) -> ExactTarget:
     problem = apart(problem)
     exact = Exact().prior(problem)
     factors = exact.factors
-    _check_limits(factors, exact.offset.numpy())
+    lower, upper = _limits_of(factors)
+    for met in np.flatnonzero(~(lower < upper))[:1]:
+        start, end = (limit[met] + exact.offset.numpy()[met] for limit in (lower, upper))
+        raise ValueError(
+            f"The limits of duel {met} are {start:g} and {end:g}; sampling needs the lower one "
+            "below the upper."
+        )
     prior = WhitenedPrior(problem, factors, exact.offset.numpy().astype(float))
     engine = ParallelEP()
     zero = Sites.zeros(problem.graph.num_sites, factors.upper.dtype)
@@ -171,18 +154,6 @@ def exact_target(problem: DuelProblem) -> ExactTarget:
 def apart(problem: DuelProblem) -> DuelProblem:
     """With copies of answers about sets apart, each of which has noises of its own."""
     return problem._replace(graph=problem.graph.one_by_one())
-
-
-def _check_limits(factors: Factors, offset: FloatArray) -> None:
-    if factors.lower is None:
-        return
-    lower, upper = factors.lower.numpy(), factors.upper.numpy()
-    met = np.flatnonzero(~(lower < upper))
-    if met.size:
-        raise ValueError(
-            f"The limits of duel {met[0]} are {(lower + offset)[met[0]]:g} and "
-            f"{(upper + offset)[met[0]]:g}; sampling needs the lower one below the upper."
-        )
 
 
 def _limits_of(factors: Factors) -> tuple[FloatArray, FloatArray]:
@@ -230,13 +201,18 @@ class WhitenedPrior:
         if graph.noises is None:
             self.loadings, self._projection = duel_features(matrix, graph.winners, graph.losers)
             effect = pair_effect(problem.kernel)
-            if effect is not None:
-                self.loadings, self._projection = _with_pairs(
-                    self.loadings, self._projection, Pairs.of_graph(graph), effect
-                )
+            if effect is not None:  # a column each, of which utilities know nothing
+                pairs = Pairs.of_graph(graph)
+                columns = np.zeros((len(self.loadings), int(pairs.number.max()) + 1))
+                sd = float(np.sqrt(effect.variance.numpy()))
+                columns[np.arange(len(columns)), pairs.number] = sd * pairs.sign
+                nothing = np.zeros((len(self._projection), columns.shape[1]))
+                self.loadings = np.hstack([self.loadings, columns])
+                self._projection = np.hstack([self._projection, nothing])
         else:
             rows, self._projection = utility_features(matrix)
-            self.loadings = slots.loadings(rows)
+            better = np.where((slots.better < 0)[:, None], 0.0, rows[slots.better])
+            self.loadings = rows[slots.worse] - better
         self.noise = slots.noise
         ratio = float(np.max(np.sum(self.loadings**2, 1) / self.noise))
         if not ratio <= _LARGEST_RATIO:
@@ -245,7 +221,11 @@ class WhitenedPrior:
                 f"{_LARGEST_RATIO:.0e} sampling loses its digits; lower the kernel variance or "
                 "raise the noise variance."
             )
-        self._over_noise = slots.over_noise(self.loadings)
+        # The inverse covariance of the noise times the loadings.
+        self._over_noise = self.loadings / self.noise[:, None]
+        for look in slots.looks:
+            own = np.linalg.solve(look.noise, self.loadings[look.slots])
+            self._over_noise[look.slots] = own
         told = self.loadings.T @ (slots.counts[:, None] * self._over_noise)
         precision = np.eye(self.loadings.shape[1]) + told
         self._factor = cho_factor(precision, lower=True)
@@ -253,27 +233,11 @@ class WhitenedPrior:
     def is_of(self, problem: DuelProblem) -> bool:
         """Whether the problem has the same duels and sets, prior and noise."""
         problem = apart(problem)
-        old, new = self.graph, problem.graph
-        graphs = [(getattr(old, x), getattr(new, x)) for x in ("rows", "winners", "losers")]
-        graphs.append((old.counts, new.counts))
-        if (old.noises is None) != (new.noises is None):
-            return False
-        if old.noises is not None and new.noises is not None:
-            graphs += [(old.noises.draws, new.noises.draws), (old.noises.look, new.noises.look)]
-        if not all(np.array_equal(a, b) for a, b in graphs):
-            return False
         prior = Exact().prior(problem)
         slots = Slots.of(problem, prior.offset.numpy().astype(float))
-        limits = zip(_limits_of(prior.factors), self._limits, strict=True)
-        return (
-            all(np.array_equal(new, old) for new, old in limits)
-            and np.array_equal(slots.offset, self.offset)
-            and np.array_equal(slots.noise, self.noise)
-            and np.array_equal(
-                kernel_matrix(problem.kernel, self._rows), kernel_matrix(self.kernel, self._rows)
-            )
-            and _pair_variance(problem.kernel) == _pair_variance(self.kernel)
-        )
+        theirs = _told_of(problem.graph, problem.kernel, slots, _limits_of(prior.factors))
+        ours = _told_of(self.graph, self.kernel, self.slots, self._limits)
+        return len(ours) == len(theirs) and all(map(np.array_equal, ours, theirs))
 
     def mean(self, inputs: tf.Tensor) -> FloatArray:
         """Prior mean (N,)."""
@@ -283,13 +247,11 @@ class WhitenedPrior:
 
     def features(self, inputs: tf.Tensor) -> FloatArray:
         """Cov[f(x), u], (N, r)."""
-        return np.asarray(
-            kernel_matrix(self.kernel, inputs, self._rows).numpy() @ self._projection, dtype=float
-        )
+        return kernel_matrix(self.kernel, inputs, self._rows).numpy() @ self._projection
 
     def spread(self, columns: FloatArray) -> FloatArray:
         """Cov[u | v] times (r, k)."""
-        return np.asarray(cho_solve(self._factor, columns), dtype=float)
+        return cho_solve(self._factor, columns)
 
     def gain(self, features: FloatArray) -> FloatArray:
         """What one v of each slot adds to E[features u | v], (N, slots)."""
@@ -321,21 +283,17 @@ def duel_features(
     return left * singular, projection
 
 
-def _pair_variance(kernel: gpflow.kernels.Kernel) -> float:
-    effect = pair_effect(kernel)
-    return 0.0 if effect is None else float(effect.variance.numpy())
-
-
-def _with_pairs(
-    loadings: FloatArray, projection: FloatArray, pairs: Pairs, effect: PairEffect
-) -> tuple[FloatArray, FloatArray]:
-    """The same with effects of pairs, a column each, of which utilities know nothing."""
-    number = int(pairs.number.max()) + 1
-    columns = np.zeros((len(loadings), number))
-    sd = float(np.sqrt(effect.variance.numpy()))
-    columns[np.arange(len(loadings)), pairs.number] = sd * pairs.sign
-    nothing = np.zeros((len(projection), number))
-    return np.hstack([loadings, columns]), np.hstack([projection, nothing])
+def _told_of(
+    graph: DuelGraph, kernel: gpflow.kernels.Kernel, slots: Slots, limits: Sequence[FloatArray]
+) -> list[Any]:
+    """All that tells of a posterior."""
+    effect, noises = pair_effect(kernel), graph.noises
+    return [
+        *(graph.rows, graph.winners, graph.losers, graph.counts, *limits),
+        *(slots.offset, slots.noise, kernel_matrix(kernel, as_float(graph.rows))),
+        *([] if noises is None else [noises.draws, noises.look]),
+        *([] if effect is None else [effect.variance]),
+    ]
 
 
 def utility_features(kernel: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -385,15 +343,16 @@ def _expanded(
     nu, tau = (np.asarray(x.numpy(), dtype=float) for x in sites)
     if not (np.all(np.isfinite(nu)) and np.all(np.isfinite(tau))):
         nu, tau = np.zeros_like(nu), np.zeros_like(tau)
-    alone, there = slots.alone, slots.site >= 0
-    # A site is on z and the noise that is not its own, of which a duel has none.
-    own_nu, own_tau = (np.where(alone, x[slots.site], 0.0) for x in (nu, tau))
-    orders, sharpness = [], own_tau.copy()
+    alone, there = np.ones(len(slots.site), bool), slots.site >= 0
     # Slots of a look stay together.
     group, within = np.arange(len(alone)), np.zeros(len(alone), np.int64)
     for look in slots.looks:
+        alone[look.slots] = False
         group[look.slots] = look.start
         within[look.slots] = np.arange(len(look.noise))
+    # A site is on z and the noise that is not its own, of which a duel has none.
+    own_nu, own_tau = (np.where(alone, x[slots.site], 0.0) for x in (nu, tau))
+    orders, sharpness = [], own_tau.copy()
     noise = factors.noise.numpy().astype(float)
     for look in slots.looks:
         # On v itself the site has less variance by what was the site's own noise.

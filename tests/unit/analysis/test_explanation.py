@@ -13,7 +13,8 @@ from scipy import special
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import explanation as room
-from sparse_prefgp.analysis.explanation import EXACT, ITEM_EFFECT, PATH, UNKNOWN_LEVEL, explain
+from sparse_prefgp.analysis.explanation import EXACT, ITEM_EFFECT, PATH, explain
+from sparse_prefgp.analysis.items import UNKNOWN_LEVEL
 from sparse_prefgp.io import read_duels
 from tests.tolerances import IDENTITY, ROUNDING
 

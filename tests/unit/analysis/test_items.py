@@ -150,15 +150,15 @@ def test_item_effects_get_the_number_of_the_item() -> None:
 
 def test_rows_of_ids(model: spg.PreferenceGP) -> None:
     found = resolve_items(model)
-    assert [found.find(value) for value in ("c", "a", "007", 7, "7.0", "zz", 8)] == [
+    assert [found.by_id.find(str(value)) for value in ("c", "a", "007", 7, "7.0", "zz", 8)] == [
         *(2, 0, 3, 3, 3),
         *(None, None),
     ]
     pairs = load(pd.DataFrame({"first": ["a", "c"]}), "pairs", lambda header: ["first"])
-    np.testing.assert_array_equal(found.rows_in(pairs, "first", "pair"), [0, 2])
+    np.testing.assert_array_equal(found.by_id.rows_in(pairs, "first", "pair"), [0, 2])
     pairs.frame.loc[1, "first"] = "d"
     with pytest.raises(ValueError, match=r"Row 1 of the pairs frame .* the first 'd'.*the pair\."):
-        found.rows_in(pairs, "first", "pair")
+        found.by_id.rows_in(pairs, "first", "pair")
 
 
 def test_select_and_follow(model: spg.PreferenceGP) -> None:
@@ -178,7 +178,8 @@ def test_select_and_follow(model: spg.PreferenceGP) -> None:
     assert both.unknown_levels == {"colour": {"pink": 1, "odd": 1}}
     assert both.name == "the items frame or the model's own items"
     back = resolve_items(model).followed_by(found)
-    assert back.levels_never_seen == {"colour": {5: "pink", 8: "odd"}}
+    levels = dict(enumerate(back.levels_never_seen["colour"]))
+    assert {row: level for row, level in levels.items() if level} == {5: "pink", 8: "odd"}
     assert back.followed_by(found) is back
 
 
@@ -186,7 +187,7 @@ def test_ids_that_read_alike_are_refused() -> None:
     data = spg.Duels([[0.0], [1.0], [2.0]], [0, 1], [1, 2], item_ids=[0, 1, "1"])
     found = resolve_items(spg.PreferenceGP(data, gpflow.kernels.SquaredExponential()))
     with pytest.raises(ValueError, match=r"ids 1 and '1' of the model's own items read alike"):
-        found.find(0)
+        found.by_id.find("0")
 
 
 @pytest.mark.parametrize(

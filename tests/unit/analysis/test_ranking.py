@@ -228,7 +228,10 @@ def test_places_by_hand() -> None:
         2,
         100,
         np.random.default_rng(0),
+        done=lambda count: None,
+        kept=np.array([3, 7]),
     )
+    np.testing.assert_array_equal(chances.draws, [[1.0, 3.0, 2.0]] * 2)
     np.testing.assert_array_equal(chances.p_best, [0.0, 1.0, 0.0])
     np.testing.assert_array_equal(chances.p_top_k, [0.0, 1.0, 1.0])
     np.testing.assert_array_equal(chances.best, 3.0)

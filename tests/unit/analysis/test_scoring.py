@@ -79,8 +79,8 @@ def test_unseen_pairs_by_a_slow_loop(model: spg.PreferenceGP) -> None:
     ]
 
 
-def test_nothing_to_score_is_nothing() -> None:
-    inputs, none = np.zeros((2, 1)), np.zeros(3, dtype=np.int64)
+def test_nothing_to_score_is_nothing(model: spg.PreferenceGP) -> None:
+    inputs, none = model.duels.items, np.zeros(3, dtype=np.int64)
     ties = Answers.between(none, none + 1, kind=np.full(3, TIE))
-    found = scoring.score_events(None, {COIN: KNOWS_NOTHING}, [scoring.Asked(ties, inputs)])
+    found = scoring.score_events(model, {COIN: KNOWS_NOTHING}, [scoring.Asked(ties, inputs)])
     assert found.scores() == {} and found.unseen_scores() == {}

@@ -165,7 +165,7 @@ def test_a_set_that_grows_tells_nearly_as_much_as_any(model: spg.PreferenceGP) -
     first, second = np.triu_indices(9, 1)
     for size in (3, 4):
         every = state.of_sets(np.array(list(combinations(range(9), size))))
-        items, score = state.grown(size, first, second, set())
+        items, score = state.grown(size, np.stack([first, second], 1), set())
         assert len(set(items.tolist())) == size
         assert score == pytest.approx(state.of_sets(items[None])[0], rel=IDENTITY)
         assert score > 0.9 * every.max() > every.mean()

@@ -78,7 +78,7 @@ def names_beside(ax):
 
 
 def test_no_pyplot_and_a_given_axis_is_used(models):
-    figure = new_figure()
+    figure = new_figure((7.0, 4.5))
     ax = figure.add_subplot()
     assert plotting.relevance(models[2], ax=ax) is ax
     assert (
