@@ -151,6 +151,11 @@ class Board:
         spread = np.concatenate([np.sqrt(votes.variances), *spread, np.ones(self.added.shape[1])])
         return np.asarray(block_diag(votes.prior, np.diag(spread)))
 
+    @property
+    def lean_variance(self) -> float:
+        """Of the leans that are eliminated; 1 without any."""
+        return 1.0 if self.of_judges is None else self.of_judges.variance
+
     @cached_property
     def lean_columns(self) -> FloatArray:
         """(t,) by what the lean of its judge is multiplied in each vote; zeros without leans."""
@@ -159,25 +164,27 @@ class Board:
         return self.votes.covariates[:, self.of_judges.covariate]
 
     @cached_property
-    def _of_leans(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Precision (J,) and shift (J,) of leans by themselves, and (q, J) between these and the
-        border, over the precision; J is 1 without leans."""
-        place, size, prior = self._place, 1, np.ones(1)
-        if self.of_judges is not None:
-            size = len(self.of_judges.labels.names)
-            prior = np.full(size, 1.0 / self.of_judges.variance)
-        x = self.lean_columns
-        alone = np.bincount(place, self.precision * x**2, size) + prior
-        shift = np.bincount(place, self.shift * x, size)
-        where = np.arange(len(x)), place
-        between = self._weighted.T @ sparse.csr_array((x, where), (len(x), size))
-        return np.asarray(alone), np.asarray(shift, float), np.asarray(between.todense() / alone)
-
-    @cached_property
     def _place(self) -> IntArray:
         if self.of_judges is None:
             return np.zeros(len(self.kept), dtype=np.int64)
         return self.of_judges.labels.numbers.astype(np.int64)
+
+    @cached_property
+    def _whose(self) -> sparse.csr_array:
+        """(t, J), `lean_columns` in the columns of the judges; J is 1 without leans."""
+        size = 1 if self.of_judges is None else len(self.of_judges.labels.names)
+        where = np.arange(len(self.kept)), self._place
+        return sparse.csr_array((self.lean_columns, where), (len(self.kept), size))
+
+    @cached_property
+    def _of_leans(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Precision (J,) and shift (J,) of leans by themselves, and (q, J) between these and the
+        border, over the precision."""
+        place, x, size = self._place, self.lean_columns, self._whose.shape[1]
+        alone = np.bincount(place, self.precision * x**2, size) + 1.0 / self.lean_variance
+        shift = np.bincount(place, self.shift * x, size)
+        between = self._weighted.T @ self._whose
+        return np.asarray(alone), np.asarray(shift, float), np.asarray(between.todense() / alone)
 
     @cached_property
     def _system(self) -> tuple[FloatArray, FloatArray]:
@@ -244,11 +251,7 @@ class Board:
         alone, _, share = self._of_leans
         x = sparse.csr_array(columns)
         weighted = sparse.csr_array(x.multiply(self.precision[:, None])).T
-        whose = sparse.csr_array(
-            (self.lean_columns, (np.arange(len(self.kept)), self._place)),
-            (len(self.kept), len(alone)),
-        )
-        with_leans = sparse.csr_array(weighted @ whose)
+        with_leans = sparse.csr_array(weighted @ self._whose)
         reduced = (weighted @ self.columns).todense() - with_leans @ share.T
         used = x.astype(bool).astype(float).T @ (self.votes.counts * self.kept)
         return Added(

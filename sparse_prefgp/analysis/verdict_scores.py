@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
+from scipy.special import betaincinv, log_ndtr, ndtr
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -37,18 +37,23 @@ class Verdicts(NamedTuple):
 
     @classmethod
     def of(
-        cls, mean: FloatArray, variance: FloatArray, noise: FloatArray, margin: FloatArray | None
+        cls,
+        mean: FloatArray,
+        variance: FloatArray,
+        noise: FloatArray | float,
+        margin: FloatArray | float | None,
     ) -> Verdicts:
-        """Of votes (t,); without a margin there are no ties, and their probability is 0."""
+        """Of votes (t,), noise and margin of each or one for all; without a margin there are no
+        ties, and their probability is 0."""
         total = variance + noise
         scale = np.sqrt(total)
-        box = np.zeros_like(mean) if margin is None else margin
+        box = 0.0 if margin is None else margin
         ahead, behind = (mean - box) / scale, (-mean - box) / scale
         ends = np.stack([ahead, behind])
         log_ends = log_ndtr(ends)
         log_density = -0.5 * ends**2 - _LOG_ROOT
         noise_slope = -0.5 * ends * noise / total
-        box_slope = -np.stack([box, box]) / scale
+        box_slope = np.broadcast_to(-box / scale, ends.shape)
         # Of each tail, the derivatives of its probability over the density at its end.
         log_tie = np.full_like(mean, -np.inf)
         if margin is not None:
@@ -132,8 +137,7 @@ def pooled(
     """
     group = np.zeros(len(said), dtype=np.int64)
     for _ in range(_STEPS):
-        box = None if margin is None else np.full_like(mean, margin)
-        verdicts = Verdicts.of(mean, variance, np.full_like(mean, noise), box)
+        verdicts = Verdicts.of(mean, variance, noise, margin)
         step, _ = Sums.of(verdicts, said, counts, group, 1).steps(margin is not None)
         if np.all(np.isnan(step)):
             break
@@ -259,3 +263,10 @@ def at_least(
     seen = np.bincount(group, happened, size).astype(np.int64)
     above = np.where(np.arange(table.shape[1]) > seen[:, None], table, 0.0).sum(1)
     return np.asarray(above + draw * table[np.arange(size), seen])
+
+
+def ends_of_share(seen: FloatArray, of: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """The exact interval of the share of what was seen (Clopper & Pearson 1934)."""
+    tail, rest = 0.5 - 0.5 * level, of - seen
+    lower = np.where(seen > 0.0, betaincinv(seen, rest + 1.0, tail), 0.0)
+    return lower, np.where(rest > 0.0, betaincinv(seen + 1.0, rest, 1.0 - tail), 1.0)
