@@ -111,7 +111,7 @@ class Results:
                 "html": learned.html if new else None,
                 "problem": learned.problem,
                 "settled": learned.settled,
-                "top": self._learner.top,
+                "top": self._learner.settings.top,
                 "picture": bool(learned.picture),
             }
         )

@@ -70,17 +70,7 @@ class Page:
         rng = np.random.default_rng(settings.seed)
         self._pairing = Pairing(len(things.names), rng, settings.explore, settings.repeat)
         self._doors, self._disk = Doors(store, settings), Disk(store)
-        learner = Learner(
-            store.path,
-            things.items,
-            settings.score,
-            settings.closest,
-            settings.top,
-            settings.seed,
-            settings.text,
-            settings.repeat,
-            settings.invited,
-        )
+        learner = Learner(store.path, things.items, settings)
         self.results = Results(learner, self._doors, lambda: self.number, self._take)
         self._mine: dict[str, int] = {}
         # By person and pair, the id of an answer that is not on disk yet.

@@ -22,6 +22,7 @@ from sparse_prefgp.ask.refitting import (
     Refitting,
     people_of,
 )
+from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import Answer, VoteStore
 from sparse_prefgp.ask.things import things_of
 from sparse_prefgp.cli import ask
@@ -49,7 +50,7 @@ def store(tmp_path: Path) -> VoteStore:
 
 def learner(store: VoteStore, items: pd.DataFrame, score: str | None = None) -> Learner:
     who = ("Ann", "Bob")  # who has answered nothing yet
-    return Learner(store.path, items, score, closest=0.5, top=2, seed=0, invited=who)
+    return Learner(store.path, items, PageSettings(score=score, top=2, invited=who))
 
 
 def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
@@ -124,7 +125,9 @@ def test_texts_that_do_not_tell_items_apart_are_left_out(store: VoteStore) -> No
         pd.DataFrame({"name": NAMES, "words": ["a dog", "a cat"] * 3}), None, ["words"]
     )
     store.keep(answers(0, 40))
-    learned = replace(learner(store, found.items), text=["words"]).learn()
+    one = learner(store, found.items)
+    one.settings = replace(one.settings, text=["words"])
+    learned = one.learn()
     assert all(name in learned.html for name in NAMES) and learned.pairs
 
 
