@@ -27,7 +27,7 @@ from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.plain import as_json_text, plain
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
-from sparse_prefgp.support.words import and_so, counted, spelt_like
+from sparse_prefgp.support.words import agreeing, and_so, counted, spelt_like
 from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import SVG, Picture, Report, Section, sections_of
 from sparse_prefgp.tell.result import Result
@@ -296,9 +296,7 @@ class Leaderboard(Result):
             )
         ]
         if ranking.joint is not None:
-            noise = self.model.likelihood
-            margin = None if noise.margin is None else float(noise.margin.numpy())
-            predicted = ranking.joint.scores(float(noise.noise.numpy()), margin)
+            predicted = ranking.joint.scores(*self.model.likelihood.of_duels)
             found += [
                 Picture(
                     "ranks",
@@ -376,13 +374,9 @@ def check_board_folder(folder: Path, overwrite: bool = False) -> None:
 
 
 def _check_contents(folder: Path) -> None:
-    ours = {BOARD, FIGURES, PAGE, LATEX, MODEL}
-    made = (
-        {name for name in contents(folder) if name.endswith(".csv")}
-        if (folder / FIGURES).is_file()
-        else set()
-    )
-    foreign = sorted(contents(folder) - ours - made)
+    there, is_board = contents(folder), (folder / FIGURES).is_file()
+    ours = {name for name in there if is_board and name.endswith(".csv")}
+    foreign = sorted(there - ours - {BOARD, FIGURES, PAGE, LATEX, MODEL})
     foreign += [f"{MODEL}/{name}" for name in foreign_files(folder / MODEL)]
     check_replaceable(folder, foreign, "a board")
 
@@ -456,9 +450,17 @@ def leaderboard(
         options = {"max_iterations": max_iterations, "integrate": integrate, "seed": seed}
         table, fitted = _fitted(opened, reporter, options, anchor, prices)
         fitted = replace(fitted, notes=(*said, *fitted.notes))
-        how = {"by": by, "top": top, "anchor": anchor, "level": level, "audited": audit}
-        how["prices"] = prices
-        found = _told(opened, table, fitted, **how)
+        found = _told(
+            opened,
+            table,
+            fitted,
+            by=by,
+            top=top,
+            anchor=anchor,
+            level=level,
+            audited=audit,
+            prices=prices,
+        )
         if place is not None:
             found.write(place, overwrite=overwrite)
     return found
@@ -537,6 +539,7 @@ def _told(
     prices: Any,
 ) -> Leaderboard:
     """All that a fit says of a board."""
+    from sparse_prefgp.analysis.audit import audit
     from sparse_prefgp.analysis.judges import judges as judges_of
     from sparse_prefgp.analysis.ranking import rank
     from sparse_prefgp.analysis.settling import settled
@@ -553,7 +556,7 @@ def _told(
             f"first {most:,}, not {top:,} (--top)."
         )
     if category is not None:
-        labels = sorted({id_text(value) for value in battles.table.frame[category]})
+        labels = sorted(battles.texts(category).unique())
         quick = model if len(labels) <= MOST_INTEGRATED else model.at_mode
         if quick is not model:
             notes.append(
@@ -579,13 +582,9 @@ def _told(
     if battles.has_judges:
         parts.append(Part("judges", "The judges", judges_of(model, level=level)))
     if audited:
-        parts.append(
-            Part(
-                "audit",
-                "What bends it, and what is clean",
-                _audit(battles, table, model, by, level),
-            )
-        )
+        said, of = table.context, category or battles.only_audited
+        audited_as = audit(model, said, date=battles.days(said), category=of, by=by, level=level)
+        parts.append(Part("audit", "What bends it, and what is clean", audited_as))
     settling = settled(model, most, prices=prices, rng=seeded(seed))
     parts.append(Part("settled", "What next", settling, 20))
     frames = [
@@ -613,14 +612,6 @@ def _told(
         level=level,
         notes=tuple(notes),
     )
-
-
-def _audit(battles: Battles, table: DuelTable, model: Any, by: str | None, level: float) -> Result:
-    """What the votes say of what bends the board."""
-    from sparse_prefgp.analysis.audit import audit
-
-    said, category = table.context, battles.roles.category or battles.only_audited
-    return audit(model, said, date=battles.days(said), category=category, by=by, level=level)
 
 
 def _of_kinds(
@@ -651,9 +642,9 @@ def _of_kinds(
         notes += [f"Board of {by} {label}: {note[0].lower()}{note[1:]}" for note in own.notes]
         found[board] = rank(fitted.model, rng=seeded(settings.seed), **asked)
     if small:
-        has = "has" if len(small) == 1 else "have"
+        have = agreeing(len(small), "has", "have")
         notes.append(
-            f"{and_so(small)} of {by} {has} fewer than {LEAST_OF_KIND} battles and no board."
+            f"{and_so(small)} of {by} {have} fewer than {LEAST_OF_KIND} battles and no board."
         )
     return found, notes
 
@@ -665,9 +656,7 @@ def _rows(model: Any, ranking: Ranking, versus: str) -> Any:
     against = np.full(len(frame), np.nan)
     place = [i for i, name in enumerate(frame["item_id"]) if id_text(name) == versus]
     if ranking.joint is not None and place:
-        margin = model.likelihood.margin
-        cut = None if margin is None else float(margin.numpy())
-        against = ranking.joint.scores(float(model.likelihood.noise.numpy()), cut)[:, place[0]]
+        against = ranking.joint.scores(*model.likelihood.of_duels)[:, place[0]]
     ends = {f"elo_{end}": scale.of(frame[end].to_numpy()) for end in ("lower", "upper")}
     kept = ["rank", "item_id", "elo", "elo_lower", "elo_upper", "score", "utility", "sd", "lower"]
     kept += ["upper", "p_best", "p_top_k", "rank_low", "rank_high", "likely_low", "likely_high"]

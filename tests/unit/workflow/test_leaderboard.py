@@ -199,7 +199,7 @@ def test_what_cannot_be_told_of_a_board_is_noted() -> None:
         spg.leaderboard(table, date="day")
     found = spg.leaderboard(table, by="kind", top=9, category="none", **QUICK)
     notes = " ".join(found.notes)
-    assert "Drift is not asked: 30 of 120 battles have no day." in notes
+    assert "Drift is not asked: 30 of 120 battles have no date in the column 'day'." in notes
     assert "There are 5 models, so that chances are those of being among the first 4" in notes
     assert "'kind' of kinds has one label, 'crowd'" in notes
     assert found.top == 4 and "top 4" in found.to_markdown()
