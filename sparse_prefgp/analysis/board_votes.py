@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,10 +11,10 @@ import gpflow
 import numpy as np
 from scipy import sparse
 
+from sparse_prefgp.analysis.boards import names_of
 from sparse_prefgp.covariances.coefficients import terms_of_duels
 from sparse_prefgp.covariances.kernels import kernel_matrix
 from sparse_prefgp.data.answers import Codes
-from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.likelihood import MARGIN_ONLY
 from sparse_prefgp.models.terms import Coefficients, Lean
@@ -125,20 +125,14 @@ class Votes:
         nu, tau = model.inference.sites()
         distinct, row = graph.items
         number = distinct[:, layout.number].astype(np.int64)
-        named = dict(zip(duels.item.tolist(), _names(duels), strict=True))
+        named = dict(zip(duels.item.tolist(), names_of(duels), strict=True))
         names = Codes.of([named[i] for i in np.unique(number).tolist()])
         place = {name: i for i, name in enumerate(names.names)}
         won, lost = graph.of_sides(range(layout.first_covariate, layout.first_level))
         _, others = terms_of_duels(model.problem().kernel)
         judge = _judges(duels)
-        noise, margin = 2.0 * float(likelihood.noise.numpy()), None
-        if likelihood.margin is not None and duels.num_ties:
-            margin = float(likelihood.margin.numpy())
-        ratio, scale = likelihood.noise_ratio, likelihood.cut_scale
-        alike = judge is None or (ratio is None and scale is None)
-        of_judge = np.ones(1 if judge is None or alike else len(judge.names))
-        ratios = of_judge if ratio is None else ratio.numpy()
-        scales = of_judge if scale is None else scale.numpy()
+        (noise, margin), (noises, margins) = likelihood.of_duels, likelihood.of_judges
+        margin = margin if duels.num_ties else None
         (coefficients,) = model.terms.parts(Coefficients) or (None,)
         return cls(
             names=names.names,
@@ -153,18 +147,13 @@ class Votes:
             covariates=(won - lost)[site],
             covariate_names=duels.covariate_names,
             judge=judge,
-            noise=noise * ratios,
-            margin=None if margin is None else margin * scales,
+            noise=noises,
+            margin=None if margin is None else margins,
             common=(noise, margin),
             prior=_root(others, distinct),
             variances=np.zeros(0) if coefficients is None else coefficients.variance.numpy(),
             leans=tuple(_lean(model, lean) for lean in model.terms.parts(Lean)),
         )
-
-
-def _names(duels: Any) -> Sequence[Hashable]:
-    names = names_of_rows(duels.item_ids, duels.item_rows)
-    return range(duels.num_items) if names is None else names
 
 
 def _check_board(model: Any) -> None:

@@ -114,7 +114,7 @@ def bases_now(
 
 def _active(model: Any, names: Sequence[Any], within: float) -> tuple[BoolArray, str]:
     """Which of these names are of items that are active, and this in words."""
-    known, in_time = names_of(model), model.in_time
+    known, in_time = names_of(model.duels), model.in_time
     rows = in_time.rows_at()[in_time.active(within=within)]
     about = {id_text(known[row]) for row in rows}
     active = np.array([id_text(name) in about for name in names], dtype=bool)
@@ -124,9 +124,8 @@ def _active(model: Any, names: Sequence[Any], within: float) -> tuple[BoolArray,
     )
 
 
-def names_of(model: Any) -> Sequence[Hashable]:
-    """The name of the item of each row of a model."""
-    duels = model.duels
+def names_of(duels: Any) -> Sequence[Hashable]:
+    """The name of the item of each row of some duels."""
     found = names_of_rows(duels.item_ids, duels.item_rows)
     return range(duels.num_items) if found is None else found
 
@@ -140,7 +139,7 @@ def rows_now(model: Any, bases: Sequence[Any], names: Sequence[Any]) -> IntArray
     if not model.inputs.layout.dated:
         return last_rows(names)
     own = model.duels.item_rows
-    ids = own.bases if own is not None else names_of(model)
+    ids = own.bases if own is not None else names_of(model.duels)
     began: dict[str, float] = {}
     for base, start in zip(ids, model.in_time.row_starts.tolist(), strict=True):
         text = id_text(base)

@@ -51,7 +51,7 @@ def numbers_of(model: Any, names: Sequence[Hashable]) -> IntArray:
 
     :raises ValueError: one that there is not.
     """
-    place = {id_text(name): i for i, name in enumerate(names_of(model))}
+    place = {id_text(name): i for i, name in enumerate(names_of(model.duels))}
     for name in names:
         if id_text(name) not in place:
             raise ValueError(
@@ -76,7 +76,7 @@ def _stand(model: Any, at: Any) -> Stand | None:
         if places:
             contexts_at(model, places)  # refused
         return None
-    contexts, bases, names = contexts_at(model, places), candidates_of(model), names_of(model)
+    contexts, bases, names = contexts_at(model, places), candidates_of(model), names_of(model.duels)
     weight, count = contexts.counts / contexts.counts.sum(), len(contexts)
 
     def stand(numbers: IntArray, day: float) -> tuple[FloatArray, FloatArray]:
@@ -159,7 +159,7 @@ def seasons(model: Any, dates: Any = None, number: int = 3, at: Any = ()) -> lis
         `utility` (less the average of those active) and `sd` of it.
     """
     days = grid_of(model, number=SEASONS + 1)[1:] if dates is None else dates
-    names = names_of(model)
+    names = names_of(model.duels)
     rows = model.in_time.rows_at()
     every = np.arange(len(rows))
     found = trajectories_of(model, every, days, stand=_stand(model, at), among_active=True)

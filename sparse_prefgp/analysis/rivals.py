@@ -44,7 +44,7 @@ from sparse_prefgp.support.checks import (
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import id_text, shortened
 from sparse_prefgp.tell.result import Result
-from sparse_prefgp.tell.tables import Column, Table
+from sparse_prefgp.tell.tables import Column, Table, records
 
 LINEAR_PROBIT, BRADLEY_TERRY, COIN = "linear_probit", "bradley_terry", "coin"
 CONDITIONAL_LOGIT, EQUAL_SHARES = "conditional_logit", "equal_shares"
@@ -133,7 +133,7 @@ class LinearLoss:
         kept, others = units[self.unit], self.others
         return LinearLoss(
             self.x[np.repeat(kept, others)],
-            np.append(0, np.cumsum(others[kept]))[:-1],
+            _starts(others[kept]),
             self.weight[kept],
             self.unit[kept],
             self.event[kept],
@@ -178,14 +178,15 @@ def newton(loss: LinearLoss, ridge: float, start: FloatArray) -> FloatArray:
         decrement = float(gradient @ step)
         if decrement <= 1e-12 * (1.0 + abs(value)):
             return w - step
-        move = loss.x @ step
+        before, move = value, loss.x @ step
         for size in _STEP_SIZES:
-            trial_value = penalised(activation - size * move, w - size * step)
-            if trial_value <= value - 1e-4 * size * decrement:
+            trial = activation - size * move, w - size * step
+            value = penalised(*trial)
+            if value <= before - 1e-4 * size * decrement:
                 break
-        if trial_value >= value:  # nothing left but rounding
+        if value >= before:  # nothing left but rounding
             break
-        w, activation, value = w - size * step, activation - size * move, trial_value
+        activation, w = trial
     return w
 
 
@@ -233,7 +234,7 @@ def fitted(
     :raises ValueError: what `conditional_logit` raises of ridges and folds.
     """
     grid = np.unique(np.asarray(ridge, dtype=np.float64))[::-1].tolist()
-    if not (grid == [0.0] or (grid and grid[-1] > 0.0 and np.all(np.isfinite(grid)))):
+    if grid != [0.0] and not (grid and grid[-1] > 0.0 and np.all(np.isfinite(grid))):
         raise ValueError(f"ridge is {shortened(ridge)}; give 0 alone, or one or more above 0.")
     check_number("folds", folds, least=2, whole=True)
     if not names:
@@ -263,12 +264,9 @@ def fitted(
             "the coefficients have no finite values; give a ridge above 0."
         )
     covariance = linalg.inv(hessian + best * np.eye(len(scale))) / np.outer(scale, scale)
-    coefficients = weights / scale
-    for array in (coefficients, covariance):
-        array.setflags(write=False)
     likelihood = -loss.value(loss.x @ weights)
     return LinearRival(
-        coefficients, names, covariance, likelihood, loss.total, best, table, loss.probit
+        weights / scale, names, covariance, likelihood, loss.total, best, table, loss.probit
     )
 
 
@@ -362,10 +360,11 @@ class LinearRival(Result):
         products = self.coefficients[base:].reshape(base, -1)
         weights = np.column_stack([self.coefficients[:base], products])
         if self.of_items:
-            number = np.where((x[:, 0] >= 0) & (x[:, 0] < own), x[:, 0], own).astype(np.int64)
-            found = np.append(weights[:own], [[0.0]], 0)[number][place]
+            known = (x >= 0.0) & (x < own)
+            found = np.where(known, weights[np.where(known, x, 0)[:, 0].astype(np.int64)], 0.0)
         else:
-            found = (x @ weights[:own])[place]
+            found = x @ weights[:own]
+        found = found[place]
         if names and events.covariates is not None:
             columns = [events.covariate_names.index(name) for name in names]
             found = found + events.covariates[:, columns] @ weights[own:]
@@ -407,10 +406,13 @@ class LinearRival(Result):
             Column("coefficient", "coefficient", ".5g"),
             Column("error", "standard error", ".2g"),
         ]
-        each = zip(self.names, self.coefficients, self.standard_errors, strict=True)
-        keys = [column.key for column in columns]
-        rows = [dict(zip(keys, row, strict=True)) for row in each]
-        return Table("coefficients", title, columns, rows[:most])
+        each = {
+            "feature": self.names,
+            "coefficient": self.coefficients,
+            "error": self.standard_errors,
+        }
+        rows = records(require_pandas().DataFrame(each)[:most])
+        return Table("coefficients", title, columns, rows)
 
 
 # A coin, and equal shares of all alternatives.
@@ -608,14 +610,13 @@ def loss_of(events: Answers, x: FloatArray) -> LinearLoss:
     start = np.append(events.offsets[event] + place, events.offsets[worst]) + 1
     sign = np.repeat([1.0, -1.0], [len(event), len(worst)])
     event = np.append(event, worst)
-    first = np.cumsum(others) - others
     won, lost = np.repeat(chosen, others), runs(start, others)
 
     _ask_for_rows(len(won), x.shape[1])
     x = (x[won] - x[lost]) * np.repeat(sign, others)[:, None]
     person = events.person
     units = np.arange(len(events)) if person is None else person.used().numbers
-    return LinearLoss(x, first, events.totals[event], units[event], event)
+    return LinearLoss(x, _starts(others), events.totals[event], units[event], event)
 
 
 def _columns(
@@ -667,6 +668,11 @@ def _won(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
     sides, weights, said = decided(duels)
     together.check(only_ties=not len(sides), linear_probit=True)
     return sides, weights, said, _divisor(np.sqrt(np.mean(said**2, axis=0)))
+
+
+def _starts(sizes: IntArray) -> IntArray:
+    """Where rows of so many each begin."""
+    return np.cumsum(sizes) - sizes
 
 
 def _divisor(spread: FloatArray) -> FloatArray:

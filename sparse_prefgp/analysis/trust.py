@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
 
+from sparse_prefgp.analysis.boards import names_of
 from sparse_prefgp.analysis.items import numbered_inputs, own_items
 from sparse_prefgp.analysis.metrics import MODEL
 from sparse_prefgp.analysis.scoring import HeldOut
 from sparse_prefgp.data.answers import Codes
-from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.forecast import DUELS, OUTCOMES
@@ -214,8 +214,7 @@ def votes_by_surprise(model: Any) -> Any:
 
 def frame_of(duels: Duels) -> Any:
     """A data frame of duels, a row for each; items in contexts go by their own names."""
-    names = names_of_rows(duels.item_ids, duels.item_rows)
-    ids = range(duels.num_items) if names is None else names
+    ids = names_of(duels)
     sides = {WINNER: duels.winners, LOSER: duels.losers}
     found: dict[str, Any] = {name: [ids[i] for i in side] for name, side in sides.items()}
     if duels.num_ties:

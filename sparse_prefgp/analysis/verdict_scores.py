@@ -82,6 +82,12 @@ class Verdicts(NamedTuple):
         both = np.stack([self.by_noise, self.by_margin])
         return np.asarray((self.p * both[:, None] * both[None]).sum(2))
 
+    def informations(self, counts: IntArray, group: IntArray, size: int) -> FloatArray:
+        """The same, added up in each of so many groups, (J, 2, 2)."""
+        weights = self.information * counts
+        each = [np.bincount(group, x, size) for x in weights.reshape(4, -1)]
+        return np.stack(each, 1).reshape(size, 2, 2)
+
 
 class Sums(NamedTuple):
     """Scores and information of the log noise and the log margin of groups of votes."""
@@ -89,7 +95,7 @@ class Sums(NamedTuple):
     score: FloatArray
     """(2, J)."""
     information: FloatArray
-    """(2, 2, J)."""
+    """(J, 2, 2)."""
 
     @classmethod
     def of(
@@ -98,13 +104,8 @@ class Sums(NamedTuple):
         """Of what was said, (t,), in each of so many groups."""
         both = np.stack([verdicts.by_noise, verdicts.by_margin])
         heard = both[:, said, np.arange(len(said))] * counts
-        of_votes = verdicts.information * counts
         score = np.stack([np.bincount(group, each, size).astype(float) for each in heard])
-        information = np.empty((2, 2, size))
-        for i in (0, 1):
-            for k in (0, 1):
-                information[i, k] = np.bincount(group, of_votes[i, k], size)
-        return cls(score, information)
+        return cls(score, verdicts.informations(counts, group, size))
 
     def steps(self, has_margin: bool) -> tuple[FloatArray, FloatArray]:
         """How far the likeliest values are by one step, (2, J), and their covariance (J, 2, 2);
@@ -112,7 +113,7 @@ class Sums(NamedTuple):
         judges = self.score.shape[1]
         step, covariance = np.full((2, judges), np.nan), np.full((judges, 2, 2), np.nan)
         used = [0, 1] if has_margin else [0]
-        matrix = np.moveaxis(self.information[np.ix_(used, used)], 2, 0)
+        matrix = self.information[:, : len(used), : len(used)]
         known = np.linalg.matrix_rank(matrix, hermitian=True) == len(used)
         inverse = np.linalg.inv(matrix[known])
         covariance[np.ix_(known, used, used)] = inverse
@@ -157,7 +158,7 @@ def efficient(
     if not has_margin:
         return both[which]
     other = 1 - which
-    between, own = sums.information[which, other], sums.information[other, other]
+    between, own = sums.information[:, which, other], sums.information[:, other, other]
     share = np.divide(between, own, out=np.zeros_like(own), where=own > 0.0)
     return np.asarray(both[which] - share[group] * both[other])
 

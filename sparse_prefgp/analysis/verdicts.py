@@ -282,15 +282,13 @@ def said_of_a_coin(scores: Scores, others: str) -> str:
     """
     rivals = [name for name in rivals_in(scores) if name not in _BY_CHANCE]
     better = [name for name in rivals if not no_better_than_a_coin(scores, name)]
+    little = "little can be said about who wins."
     if not rivals:
-        rest = f": does winner hold who won?{others} If it does, little can be said about who wins."
+        rest = f": does winner hold who won?{others} If it does, {little}"
     elif better:
-        rest = (
-            f", other than the {PREDICTOR_NAMES[better[0]]}, which tells more of who wins.{others}"
-        )
+        rest = f", other than {named(better[0])}, which tells more of who wins.{others}"
     else:
-        rest = f", and so is the {PREDICTOR_NAMES[rivals[0]]}; little can be said about who wins."
-        rest += others
+        rest = f", and so is the {PREDICTOR_NAMES[rivals[0]]}; {little}{others}"
     return f"The model is hardly better than a coin on the held-out duels{rest}"
 
 
@@ -347,10 +345,6 @@ def verdict(scores: Scores, other: str, unit: str = "duel", who: str = "model") 
     return f"The {PREDICTOR_NAMES[who]}{comma} is {found}."
 
 
-def _is_finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
-
-
 def verdicts(scores: Scores, unit: str = "duel") -> list[str]:
     """By how much the model is better than each rival; of duels those that one side won. Empty
     where there are none.
@@ -358,17 +352,16 @@ def verdicts(scores: Scores, unit: str = "duel") -> list[str]:
     :param unit: what one of the answers is called.
     """
     logs = {name: values["nlp_nats"] for name, values in scores.items()}
-    if not scores or not _is_finite(logs["model"]):
+    known = {name for name, value in logs.items() if value is not None and math.isfinite(value)}
+    if "model" not in known:
         return []
-    rivals = [name for name in rivals_in(scores) if _is_finite(logs[name])]
+    rivals = [name for name in rivals_in(scores) if name in known]
     if WITHOUT_DATES in scores and logs[WITHOUT_DATES] < logs["model"] - _SHOWN_AS_0:
         rivals.append(WITHOUT_DATES)
     found = [verdict(scores, rival, unit) for rival in rivals]
     if AHEAD in scores:
         found.append(verdict(scores, ELO_AHEAD, who=AHEAD))
     over = next((one[SE_OVER] for one in scores.values() if GAIN_SE in one and SE_OVER in one), "")
-    return (
-        [*found[:-1], f"{found[-1]} (± is a standard error over {over}.)"]
-        if over and found
-        else found
-    )
+    if over and found:
+        found[-1] += f" (± is a standard error over {over}.)"
+    return found
