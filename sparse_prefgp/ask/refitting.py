@@ -11,7 +11,7 @@ import signal
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -76,6 +76,10 @@ class Learner:
     _learned_at: int = field(default=0, init=False)
     _rows: Any = field(default=None, init=False)
 
+    @property
+    def _names(self) -> Any:
+        return self.items.iloc[:, 0].map(id_text)
+
     def learn(self) -> Learned:
         """From all answers that stand.
 
@@ -87,9 +91,8 @@ class Learner:
 
         store = read_votes(self.path)
         votes = store.frame
-        names = self.items.iloc[:, 0].map(id_text)
-        votes = votes[votes["left"].isin(names) & votes["right"].isin(names)]
-        votes = votes.reset_index(drop=True)
+        asked = votes[["left", "right"]].isin([*self._names]).all(axis=1)
+        votes = votes[asked].reset_index(drop=True)
         number = len(votes)
         if number < FEWEST_ANSWERS or votes["verdict"].eq("tie").all():
             return Learned(number)
@@ -140,8 +143,7 @@ class Learner:
     def _uneven(self, model: Any, ranking: Any) -> Uneven | None:
         if self.settings.closest <= 0.5:
             return None
-        names = self.items.iloc[:, 0].map(id_text)
-        own = ranking.frame.set_index(ranking.frame["item_id"].map(id_text)).reindex(names)
+        own = ranking.frame.set_index(ranking.frame["item_id"].map(id_text)).reindex(self._names)
         noise, _ = model.likelihood.of_duels
         return Uneven(
             own["utility"].to_numpy(), own["sd"].to_numpy() ** 2, noise, least=self.settings.closest
@@ -234,8 +236,6 @@ def run(learner: Learner, pipe: Connection) -> None:
     while True:
         try:
             pipe.recv()
-            while pipe.poll():  # asked several times: once is enough
-                pipe.recv()
         except (EOFError, OSError, KeyboardInterrupt):
             return
         try:
@@ -276,57 +276,25 @@ def _end_with_parent() -> None:
 class Refitting:
     """The process, as the page sees it."""
 
-    def __init__(self, learner: Learner, then: Callable[[Learned], None]) -> None:
-        """:param then: is called with what was learned, in a thread of its own."""
+    def __init__(self, learner: Learner) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=run, args=(learner, other), daemon=True)
         with _without_interrupts():
             self._process.start()
         other.close()
-        self._then, self._closed = then, False
-        self._lock, self._busy, self._again = threading.Lock(), False, False
 
-    def ask(self) -> None:
-        """Learn from the answers that are there now, or as soon as what is learned now is there.
+    def learned(self) -> Learned:
+        """From the answers that are there now.
 
-        One request is under way at a time: a pipe that nobody reads would fill up, and the page
-        would wait.
+        :raises OSError, EOFError: the process has ended.
         """
-        with self._lock:
-            self._again, begin = self._busy, not self._busy
-            self._busy = True
-            if begin:
-                self._send()
-
-    @property
-    def is_learning(self) -> bool:
-        """Whether a request is under way."""
-        return self._busy
-
-    def _send(self) -> None:
-        with contextlib.suppress(BrokenPipeError, OSError):
-            self._pipe.send(None)
-
-    def listen(self) -> None:
-        """Hand on what is learned, until the process ends."""
-        while True:
-            try:
-                learned = self._pipe.recv()
-            except (EOFError, OSError):
-                if not self._closed:
-                    ended = "The process that ranks has ended; start ask again."
-                    self._then(Learned(0, problem=ended))
-                return
-            with self._lock:
-                self._busy, self._again = self._again, False
-                if self._busy:
-                    self._send()
-            self._then(learned)
+        self._pipe.send(None)
+        learned: Learned = self._pipe.recv()
+        return learned
 
     def close(self) -> None:
         """End the process."""
-        self._closed = True
-        self._pipe.close()
         self._process.terminate()
         self._process.join(5.0)
+        self._pipe.close()
