@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -143,10 +144,7 @@ def leaders(model: Any, dates: Any, number: int = NAMED, at: Any = ()) -> list[H
     :param at: as for `history`.
     """
     first = [season["best"][0]["item"] for season in seasons(model, dates, 1, at)]
-    counts: dict[Hashable, int] = {}
-    for name in first:
-        counts[name] = counts.get(name, 0) + 1
-    return sorted(counts, key=lambda name: -counts[name])[:number]
+    return [name for name, _ in Counter(first).most_common(number)]
 
 
 def seasons(model: Any, dates: Any = None, number: int = 3, at: Any = ()) -> list[dict[str, Any]]:

@@ -54,10 +54,8 @@ def rank_sets(
     apart, below, above = draws - mean, np.zeros(sd.shape, bool), np.zeros(sd.shape, bool)
     for i, own in enumerate(sd):
         others = np.flatnonzero(own > 0.0)
-        furthest = np.zeros(len(draws))
-        if len(others):
-            distance = np.abs(apart[:, others] - apart[:, i, None]) / own[others]
-            furthest = distance.max(1)
+        distance = np.abs(apart[:, others] - apart[:, i, None]) / own[others]
+        furthest = distance.max(1, initial=0.0)
         reach = np.quantile(furthest, level) * own
         above[i], below[i] = mean > mean[i] + reach, mean < mean[i] - reach
     tail = 0.5 - 0.5 * level

@@ -236,19 +236,6 @@ def compared(
     )
 
 
-def compared_scores(scores: Scores, who: str, other: str, called: str, unit: str = "duel") -> str:
-    """The same of two predictors in a table of scores, as by `with_errors`.
-
-    :param called: the other one, as in the sentence.
-    """
-    theirs = scores[other]
-    gain = theirs["nlp_nats"] - scores[who]["nlp_nats"]
-    over, number = theirs.get(SE_OVER), counted(_number_of(theirs), unit)
-    whole = over is not None and over not in _LEGENDS
-    over = f"the {over} of {number}" if whole else number
-    return compared(gain, called, unit, theirs.get(GAIN_SE), over)
-
-
 def _number_of(scored: Mapping[str, Any]) -> int:
     """How many answers were scored."""
     return next((int(scored[name]) for name in _LEGENDS if name in scored), 0)
@@ -337,10 +324,14 @@ def legend(scores: Scores) -> str:
 def verdict(scores: Scores, other: str, unit: str = "duel", who: str = "model") -> str:
     """By how much one predictor in a table of scores is better than another, as a sentence."""
     comma = "," if "," in PREDICTOR_NAMES[who] else ""
-    found = compared_scores(scores, who, other, named(other), unit)
-    error = scores[other].get(GAIN_SE)
-    ahead = scores[who]["nlp_nats"] - scores[other]["nlp_nats"]
-    if error is not None and ahead > max(_BEHIND, _SURE * error) and other in _TAKEN_BY:
+    theirs, mine = scores[other], scores[who]
+    gain = theirs["nlp_nats"] - mine["nlp_nats"]
+    error, over = theirs.get(GAIN_SE), theirs.get(SE_OVER)
+    number = counted(_number_of(theirs), unit)
+    if over is not None and over not in _LEGENDS:
+        number = f"the {over} of {number}"
+    found = compared(gain, named(other), unit, error, number)
+    if error is not None and -gain > max(_BEHIND, _SURE * error) and other in _TAKEN_BY:
         found += f"; {_TAKEN_BY[other]}"
     return f"The {PREDICTOR_NAMES[who]}{comma} is {found}."
 
