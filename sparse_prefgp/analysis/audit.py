@@ -225,14 +225,10 @@ def _of_judges(first: Round, place: int | None, cannot: Any) -> list[Family]:
         for what in ("lean", "careless", "tie", "reversed"):
             cannot(what, "nobody knows who judged" if judge is None else "there is one judge")
         return families
-    known = any(
-        lean.covariate == place and np.array_equal(lean.labels.numbers, judge.numbers)
-        for lean in votes.leans
-    )
     if place is None:
         cannot("lean", "no covariate says which side was shown first")
-    elif not known:
-        own = LeanOfVotes(place, "judge", judge, np.inf)
+    elif not any(lean.covariate == place and lean.of_judges for lean in votes.leans):
+        own = LeanOfVotes(place, "judge", judge, np.inf, True)
         families.append(Leans(votes, own, False))
     try:
         _ = first.common

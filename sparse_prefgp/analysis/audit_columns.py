@@ -49,13 +49,10 @@ class ByKind(OfColumns):
     def __init__(self, votes: Votes, labels: Codes) -> None:
         super().__init__()
         x, names = votes.covariates, votes.covariate_names
-        self._tests = [(name, of) for name in names for of in labels.names]
+        self.tests = [(name, of) for name in names for of in labels.names]
         of_kind = labels.numbers[:, None] == np.arange(len(labels.names))
         self.columns = sparse.csr_array((x[:, :, None] * of_kind[:, None]).reshape(len(x), -1))
         self.what = f"side and style by kind of judge: {', '.join(names)}"
-
-    def parts(self, test: int) -> tuple[Any, ...]:
-        return self._tests[test]
 
 
 class Leans(OfColumns):
@@ -69,11 +66,11 @@ class Leans(OfColumns):
     def __init__(self, votes: Votes, lean: LeanOfVotes, in_board: bool) -> None:
         super().__init__()
         self._lean, self._in_board = lean, in_board
-        judge = votes.judge
-        self.of_judges = judge is not None and np.array_equal(judge.numbers, lean.labels.numbers)
-        self._name = votes.covariate_names[lean.covariate]
+        self.of_judges = lean.of_judges
+        name = votes.covariate_names[lean.covariate]
+        self.tests = [(name, label) for label in lean.labels.names]
         self.columns = votes.whose(lean.labels, votes.covariates[:, lean.covariate])
-        self.what = f"lean: {self._name} of each of {len(lean.labels.names):,} {lean.by}s"
+        self.what = f"lean: {name} of each of {len(lean.labels.names):,} {lean.by}s"
 
     def _ask(self, now: Round) -> FloatArray:
         if not self._in_board:
@@ -87,11 +84,8 @@ class Leans(OfColumns):
         return self._two_sided(mean / variance / precision, 1.0 / np.sqrt(precision))
 
     def beside(self, test: int) -> tuple[str, str, str] | None:
-        label = str(self._lean.labels.names[test])
-        return (self._name, self._lean.by, label) if self._in_board else None
-
-    def parts(self, test: int) -> tuple[Any, ...]:
-        return self._name, self._lean.labels.names[test]
+        name, label = self.tests[test]
+        return (name, self._lean.by, str(label)) if self._in_board else None
 
 
 class Drifts(OfColumns):
@@ -105,11 +99,8 @@ class Drifts(OfColumns):
         super().__init__()
         years = (years - np.average(years, weights=votes.counts))[:, None]
         self.columns = sparse.csr_array(votes.of_models.multiply(years))
-        self._names = votes.names
+        self.tests = [(name,) for name in votes.names]
         self.what = f"drift: each of {len(votes.names):,} models in time"
-
-    def parts(self, test: int) -> tuple[Any, ...]:
-        return (self._names[test],)
 
 
 class Categories(OfColumns):
@@ -122,7 +113,7 @@ class Categories(OfColumns):
 
     def __init__(self, votes: Votes, labels: Codes) -> None:
         super().__init__()
-        self._tests = [(name, label) for label in labels.names for name in votes.names]
+        self.tests = [(name, label) for label in labels.names for name in votes.names]
         number = np.asarray(labels.numbers, dtype=np.int64)
         models, size = len(votes.names), len(labels.names)
         entries = votes.of_models.tocoo()
@@ -130,9 +121,6 @@ class Categories(OfColumns):
         where = row, number[row] * models + model
         self.columns = sparse.csr_array((entries.data, where), (len(number), size * models))
         self.what = f"category: each of {models:,} models in each of {size:,} categories"
-
-    def parts(self, test: int) -> tuple[Any, ...]:
-        return self._tests[test]
 
 
 class CategoriesOfBoard(Categories):
@@ -151,7 +139,7 @@ class CategoriesOfBoard(Categories):
         counts = np.tile(now.counts, 2)
         each = np.bincount(np.concatenate([votes.ahead, votes.behind]), counts, len(tests))
         asked = (each >= FEWEST_VOTES) & ~np.isin(tests, [*self.settled])
-        number, sd = np.full((2, len(self._tests)), np.nan)
+        number, sd = np.full((2, len(self.tests)), np.nan)
         for model in range(len(votes.names)):
             rows = np.flatnonzero(asked & (votes.model_of_row == model))
             if len(rows) > 1:

@@ -160,6 +160,8 @@ class Family(ABC):
     """Where they are from."""
     at_once: ClassVar[bool] = True
     """Whether one finding throws no shadow on another of the family."""
+    tests: Sequence[tuple[Any, ...]]
+    """The names of each, where nothing else is said."""
     of_judges: bool = False
     """Whether its tests are the judges, in their order."""
     p: FloatArray
@@ -184,11 +186,11 @@ class Family(ABC):
 
     def _two_sided(self, number: FloatArray, sd: FloatArray) -> FloatArray:
         self.number, self.sd = number, sd
-        return np.asarray(2.0 * ndtr(-np.abs(number) / sd))
+        return 2.0 * ndtr(-np.abs(number) / sd)
 
-    @abstractmethod
     def parts(self, test: int) -> tuple[Any, ...]:
         """Names, and what else is said of a test."""
+        return self.tests[test]
 
     def size(self, test: int, level: float) -> Size:
         """How large it is by one step."""
@@ -230,15 +232,13 @@ class Fitted(Family):
     def __init__(self, votes: Votes, kind: str, advises: str, places: Sequence[int]) -> None:
         super().__init__()
         self.kind, self.advises, self._places = kind, advises, list(places)
-        self._names = [votes.covariate_names[i] for i in places]
-        self.what = f"{kind}: {', '.join(self._names)}, the coefficient of the board"
+        names = [votes.covariate_names[i] for i in places]
+        self.tests = [(name,) for name in names]
+        self.what = f"{kind}: {', '.join(names)}, the coefficient of the board"
 
     def _ask(self, now: Round) -> FloatArray:
         mean, variance = (x[self._places] for x in now.board.coefficients())
         return self._two_sided(mean, np.sqrt(variance))
-
-    def parts(self, test: int) -> tuple[Any, ...]:
-        return (self._names[test],)
 
 
 class Pairs(NamedTuple):

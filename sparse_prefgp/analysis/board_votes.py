@@ -32,6 +32,8 @@ class LeanOfVotes(NamedTuple):
     by: str
     labels: Codes
     variance: float
+    of_judges: bool
+    """Whether these are who judged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +85,13 @@ class Votes:
     @cached_property
     def incidence(self) -> sparse.csr_array:
         """(t, r), 1 of the winner's row and -1 of the loser's."""
-        t, one = len(self.ahead), np.ones(len(self.ahead))
-        where = np.tile(np.arange(t), 2), np.concatenate([self.ahead, self.behind])
-        return sparse.csr_array((np.concatenate([one, -one]), where), (t, len(self.prior)))
+        return incidence(self.ahead, self.behind, len(self.prior))
 
     @cached_property
     def of_models(self) -> sparse.csr_array:
         """(t, n), the same of models."""
-        one = np.ones(len(self.model_of_row))
-        where = np.arange(len(one)), self.model_of_row
-        onto = sparse.csr_array((one, where), (len(one), len(self.names)))
-        return sparse.csr_array(self.incidence @ onto)
+        number = np.arange(len(self.names))
+        return self.incidence @ sparse.csr_array(self.model_of_row[:, None] == number, dtype=float)
 
     @cached_property
     def pairs(self) -> tuple[IntArray, IntArray]:
@@ -130,7 +128,9 @@ class Votes:
         place = {name: i for i, name in enumerate(names.names)}
         won, lost = graph.of_sides(range(layout.first_covariate, layout.first_level))
         _, others = terms_of_duels(model.problem().kernel)
-        judge = _judges(duels)
+        judge = duels.events.judge or duels.events.labels.get("judge")
+        if judge is not None:
+            judge = _known(judge.take(duels.rows_given), "judge")
         (noise, margin), (noises, margins) = likelihood.of_duels, likelihood.of_judges
         margin = margin if duels.num_ties else None
         (coefficients,) = model.terms.parts(Coefficients) or (None,)
@@ -152,8 +152,15 @@ class Votes:
             common=(noise, margin),
             prior=_root(others, distinct),
             variances=np.zeros(0) if coefficients is None else coefficients.variance.numpy(),
-            leans=tuple(_lean(model, lean) for lean in model.terms.parts(Lean)),
+            leans=tuple(_lean(duels, lean, judge) for lean in model.terms.parts(Lean)),
         )
+
+
+def incidence(first: IntArray, second: IntArray, size: int) -> sparse.csr_array:
+    """(t, size), 1 at the first ends (t,) and -1 at the second ones."""
+    t = len(first)
+    where = np.tile(np.arange(t), 2), np.concatenate([first, second])
+    return sparse.csr_array((np.repeat([1.0, -1.0], t), where), (t, size))
 
 
 def _check_board(model: Any) -> None:
@@ -178,16 +185,6 @@ def _check_board(model: Any) -> None:
         )
 
 
-def _judges(duels: Any) -> Codes | None:
-    """Who judged each vote as given.
-
-    :raises ValueError: it is not known of all.
-    """
-    events = duels.events
-    codes = events.judge if events.judge is not None else events.labels.get("judge")
-    return None if codes is None else _known(codes.take(duels.rows_given), "judge")
-
-
 def _known(codes: Codes, what: str) -> Codes:
     for i in np.flatnonzero(codes.numbers < 0)[:1]:
         raise ValueError(
@@ -197,12 +194,11 @@ def _known(codes: Codes, what: str) -> Codes:
     return codes
 
 
-def _lean(model: Any, lean: Lean) -> LeanOfVotes:
-    duels = model.duels
-    assert lean.covariate is not None
+def _lean(duels: Any, lean: Lean, judge: Codes | None) -> LeanOfVotes:
     codes = _known(duels.events.labels[lean.by].take(duels.rows_given), lean.by)
     place = duels.covariate_names.index(lean.covariate)
-    return LeanOfVotes(place, lean.by, codes, float(lean.variance.numpy()))
+    of_judges = judge is not None and np.array_equal(judge.numbers, codes.numbers)
+    return LeanOfVotes(place, lean.by, codes, float(lean.variance.numpy()), of_judges)
 
 
 def _root(kernel: gpflow.kernels.Kernel | None, rows: FloatArray) -> FloatArray:
@@ -213,4 +209,4 @@ def _root(kernel: gpflow.kernels.Kernel | None, rows: FloatArray) -> FloatArray:
     there = values > _ROUNDING * values[-1]
     if there.all() and not np.any(covariance - np.diag(np.diag(covariance))):
         return np.diag(np.sqrt(np.diag(covariance)))
-    return np.asarray(vectors[:, there] * np.sqrt(values[there]))
+    return vectors[:, there] * np.sqrt(values[there])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -63,15 +64,13 @@ def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
     dates: list[Any] = []
     for place in places:
         if isinstance(place, Mapping):
-            stated = {key: value for key, value in place.items() if key != DATE}
             dates += [place[DATE]] if DATE in place else []
-            rest += [stated] if stated else []
+            rest.append({key: value for key, value in place.items() if key != DATE})
         elif isinstance(place, str) and ("=" in place or place in (EACH, LAST)):
             parts = [part.strip() for part in place.split(",")]
             told = [part for part in parts if part.startswith(f"{DATE}=")]
             dates += [part.removeprefix(f"{DATE}=") for part in told]
-            others = ",".join(part for part in parts if part not in told)
-            rest += [others] if others else []
+            rest.append(",".join(part for part in parts if part not in told))
         else:
             dates.append(place)
     if len(dates) > 1:
@@ -79,7 +78,7 @@ def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
             f"Several dates were asked for, {dates[0]} and {dates[1]}; give one at a time (at=, "
             "--at)."
         )
-    return (model.in_time.at(dates[0]) if dates else model), rest
+    return (model.in_time.at(dates[0]) if dates else model), [*filter(None, rest)]
 
 
 def own_active(
@@ -293,16 +292,11 @@ def _duels_of(
     if contexts is not None:
         wanted = set(map(tuple, contexts.values.tolist()))
         counts = np.where([tuple(row) in wanted for row in own.values.tolist()], counts, 0)
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for name, count in zip(own.names, counts.tolist(), strict=True):
-        total[id_text(name)] = total.get(id_text(name), 0) + count
-    return np.array(
-        [
-            total.get(id_text(name), k)
-            for name, k in zip(rows.names, otherwise.tolist(), strict=True)
-        ],
-        dtype=np.int64,
-    )
+        total[id_text(name)] += count
+    each = zip(map(id_text, rows.names), otherwise.tolist(), strict=True)
+    return np.array([total.get(name, k) for name, k in each], dtype=np.int64)
 
 
 def _averaged(

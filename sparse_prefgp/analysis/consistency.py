@@ -205,6 +205,8 @@ class _Pairs:
         cuts = np.searchsorted(ends, np.arange(_AT_ONCE, ends[-1], _AT_ONCE))
         for some in np.split(number, cuts):
             one = np.repeat(some, sizes[some])
+            if not len(one):
+                continue
             two = runs(place.indptr[self.second[some]], sizes[some])
             three = np.asarray(place[self.first[one], self.second[two]]).ravel() - 1
             yield np.stack([one, two, three])[:, three >= 0]

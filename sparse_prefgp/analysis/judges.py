@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from scipy import sparse, special
 
+from sparse_prefgp.analysis.board_votes import incidence
 from sparse_prefgp.analysis.verdict_scores import Verdicts, ends_of_share
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.sides import SIDE
@@ -19,7 +19,7 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.words import agreeing, and_so, counted
 from sparse_prefgp.tell.result import Result
-from sparse_prefgp.tell.tables import MISSING, Column, Table, flag, records
+from sparse_prefgp.tell.tables import MISSING, Column, Table, ends_in, flag, records
 
 # A judge whose votes are as rare as that among those of a coin is told to reverse, over all judges.
 REVERSED_BELOW = 0.01
@@ -28,27 +28,19 @@ _NOTHING = 1e-9
 _NAMED = 5
 
 
-def _number(value: float) -> str:
-    return MISSING if value != value else f"{value:z.2f}"
-
-
-def _ends(ends: Sequence[float]) -> str:
-    return MISSING if ends[0] != ends[0] else f"{ends[0]:z.2f} to {ends[1]:z.2f}"
-
-
 _INTERVALS = ("noise", "margin", "lean", "agreement")
 COLUMNS = (
     Column("judge", "judge", str, left=True),
     Column("votes", "votes", ",.0f"),
-    Column("noise", "noise", _number),
-    Column("noise_interval", "noise interval", _ends, spare=5),
-    Column("margin", "margin", _number),
-    Column("margin_interval", "margin interval", _ends, spare=3),
-    Column("lean", "lean", _number),
-    Column("lean_interval", "lean interval", _ends, spare=4),
-    Column("agreement", "agrees", _number),
-    Column("agreement_interval", "interval", _ends, spare=6),
-    Column("expected", "expected", _number, spare=7),
+    Column("noise", "noise", "z.2f"),
+    Column("noise_interval", "noise interval", ends_in("z.2f"), spare=5),
+    Column("margin", "margin", "z.2f"),
+    Column("margin_interval", "margin interval", ends_in("z.2f"), spare=3),
+    Column("lean", "lean", "z.2f"),
+    Column("lean_interval", "lean interval", ends_in("z.2f"), spare=4),
+    Column("agreement", "agrees", "z.2f"),
+    Column("agreement_interval", "interval", ends_in("z.2f"), spare=6),
+    Column("expected", "expected", "z.2f", spare=7),
     Column("reversed", "reversed", flag),
 )
 
@@ -259,14 +251,9 @@ class LinearForm:
         for row, (one, _) in enumerate(labels, n + c):
             step[row, n + one.place - layout.first_covariate] = -1.0
         mean, covariance = step @ mean, step @ covariance @ step.T
-        t = graph.num_sites
-        ends = item[graph.losers], item[graph.winners]
-        signs = np.repeat([1.0, -1.0], t)
-        between = sparse.csr_matrix(
-            (signs, (np.tile(np.arange(t), 2), np.concatenate(ends))), shape=(t, n)
-        )
         sides = graph.rows[graph.losers], graph.rows[graph.winners]
         places = slice(layout.first_covariate, layout.first_level)
+        between = incidence(item[graph.losers], item[graph.winners], n)
         parts = [between, sides[0][:, places] - sides[1][:, places]]
         for one, level in labels:
             at = [side[:, one.place] * (side[:, one.level] == level) for side in sides]
@@ -275,8 +262,8 @@ class LinearForm:
         return cls(
             mean,
             covariance,
-            sparse.hstack([sparse.csr_matrix(part) for part in parts]).tocsr(),
-            np.array(leans).reshape(len(own), t).T,
+            sparse.hstack([sparse.csr_array(part) for part in parts]).tocsr(),
+            np.array(leans).reshape(len(own), graph.num_sites).T,
             np.array([float(one.variance.numpy()) for one in own]),
         )
 
@@ -294,18 +281,18 @@ class LinearForm:
         by_lean = t[:, None] * z
         shift = r - by_lean @ known @ (z.T @ r)
         if len(t) <= len(self.mean):
-            mean, between = x @ self.mean, np.asarray(x @ (x @ self.covariance).T)
+            mean, between = x @ self.mean, x @ (x @ self.covariance).T
             precision: FloatArray = np.diag(t) - by_lean @ known @ by_lean.T
             back = np.linalg.inv(np.eye(len(t)) - between @ precision)
             apart = back @ between
             return back @ mean - apart @ shift, np.diag(apart)
-        told = np.asarray((x.T @ x.multiply(t[:, None])).todense())
-        through = np.asarray(x.T @ by_lean)
+        told = (x.T @ x.multiply(t[:, None])).toarray()
+        through = x.T @ by_lean
         told -= through @ known @ through.T
         own = np.linalg.inv(self.covariance)
         apart = np.linalg.inv(own - told)
         mean = apart @ (own @ self.mean - x.T @ shift)
-        return np.asarray(x @ mean), np.asarray(x.multiply(x @ apart).sum(1)).ravel()
+        return x @ mean, x.multiply(x @ apart).sum(1)
 
 
 def agreements(model: Any) -> FloatArray:

@@ -117,7 +117,7 @@ def _shared_squares(model: Any, inputs: FloatArray, rng: np.random.Generator) ->
     values, vectors = np.linalg.eigh(level @ covariance[0] @ level)
     noise = rng.normal(size=(len(values), _DRAWS))
     drawn = level @ mean + (vectors * np.sqrt(np.maximum(values, 0.0))) @ noise
-    return np.asarray(2.0 * (drawn**2).sum(0) / (len(inputs) - 1))
+    return 2.0 * (drawn**2).sum(0) / (len(inputs) - 1)
 
 
 def _learned(part: Any) -> bool:
@@ -155,7 +155,7 @@ def _curvature(model: Any, parts: list[Any]) -> FloatArray:
             variance.assign(value)
         model.infer()
     found = np.array(rows)
-    return np.asarray(0.5 * (found + found.T))
+    return 0.5 * (found + found.T)
 
 
 def compared_on(model: Predicts) -> ItemSet:

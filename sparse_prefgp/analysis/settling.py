@@ -317,7 +317,7 @@ def _below_zero(difference: FloatArray, variance: FloatArray) -> FloatArray:
     sd = np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(difference == 0.0, 0.0, -difference / sd)
-    return np.asarray(ndtr(z), dtype=float)
+    return ndtr(z)
 
 
 class FirstOnes:
@@ -360,7 +360,7 @@ class FirstOnes:
             left = np.maximum(self._left[..., None] - taken * apart**2, 0.0)
             before = np.broadcast_to(self._before[..., None], left.shape)
             after = doubt_left(self.differences[..., None], before, left)
-            return np.asarray((doubt[..., None] - after).sum((0, 1)))
+            return (doubt[..., None] - after).sum((0, 1))
 
         return self._of_pairs(of_some, self._left.size, first, second, reduction)
 
@@ -373,7 +373,7 @@ class FirstOnes:
 
         def of_some(ahead: FloatArray, behind: FloatArray, taken: FloatArray) -> FloatArray:
             both = by_ahead @ ahead**2 + by_behind @ behind**2
-            return np.asarray(taken * (both - 2.0 * (ahead * (slope @ behind)).sum(0)))
+            return taken * (both - 2.0 * (ahead * (slope @ behind)).sum(0))
 
         return self._of_pairs(of_some, len(self.mean), first, second, reduction)
 

@@ -80,7 +80,7 @@ class Verdicts(NamedTuple):
     def information(self) -> FloatArray:
         """Fisher information of both logarithms in each vote, (2, 2, t)."""
         both = np.stack([self.by_noise, self.by_margin])
-        return np.asarray((self.p * both[:, None] * both[None]).sum(2))
+        return (self.p * both[:, None] * both[None]).sum(2)
 
     def informations(self, counts: IntArray, group: IntArray, size: int) -> FloatArray:
         """The same, added up in each of so many groups, (J, 2, 2)."""
@@ -160,7 +160,7 @@ def efficient(
     other = 1 - which
     between, own = sums.information[:, which, other], sums.information[:, other, other]
     share = np.divide(between, own, out=np.zeros_like(own), where=own > 0.0)
-    return np.asarray(both[which] - share[group] * both[other])
+    return both[which] - share[group] * both[other]
 
 
 def tails(
@@ -191,7 +191,7 @@ def tails(
         rows = np.repeat(np.flatnonzero(group == judge), counts[group == judge])
         tail = np.sign(total[judge]) * scores[:, rows]
         found[judge] = min(1.0, sides * upper_tail(tail, p[:, rows], abs(total[judge])))
-    return np.asarray(found)
+    return found
 
 
 def upper_tail(values: FloatArray, p: FloatArray, total: float) -> float:
@@ -263,7 +263,7 @@ def at_least(
         table[some, : k + 2] = moved
     seen = np.bincount(group, happened, size).astype(np.int64)
     above = np.where(np.arange(table.shape[1]) > seen[:, None], table, 0.0).sum(1)
-    return np.asarray(above + draw * table[np.arange(size), seen])
+    return above + draw * table[np.arange(size), seen]
 
 
 def ends_of_share(seen: FloatArray, of: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:

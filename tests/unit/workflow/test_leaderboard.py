@@ -257,7 +257,7 @@ def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sparse_prefgp.workflow.leaderboard.run_fit", None)
-    with pytest.raises(ValueError, match="'m9' is none of the models; give the name of one"):
+    with pytest.raises(ValueError, match="The anchor is 'm9'"):
         spg.leaderboard(battles(60), anchor=("m9", 1000), **QUICK)
 
 
