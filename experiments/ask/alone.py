@@ -20,6 +20,7 @@ import pandas as pd
 
 from sparse_prefgp.ask.pairing import Pair, Pairing
 from sparse_prefgp.ask.refitting import EVERY, Learner
+from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import Answer, VoteStore
 
 
@@ -33,7 +34,7 @@ class Asked:
         self._store = VoteStore(folder)
         self._people, self.number = people, 0
         table = pd.DataFrame({"item_id": self._names})
-        self.learner = Learner(self._store.path, table, None, closest=0.5, top=5, seed=0)
+        self.learner = Learner(self._store.path, table, PageSettings())
         self.pairing = Pairing(items, self._rng)
 
     def answer(self, count: int) -> None:

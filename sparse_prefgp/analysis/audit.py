@@ -84,13 +84,10 @@ def audit(
     first = Round(Board.of(votes), nobody, nobody)
     families, unasked = _families(first, columns, date, category, by, side, rng)
     run = AuditRun(first, families)
-    findings = run.findings(level)
-    findings = refitted(model.at_mode, votes, run, findings, level)
+    findings = refitted(model.at_mode, votes, run, run.findings(level), level)
     counts = [run.told(family) for family in families]
-    order = np.argsort([one.p for one in findings], kind="stable")
-    return Audit(
-        tuple(findings[i] for i in order), (*counts, *unasked, *_counted_checks(votes)), level
-    )
+    strongest_first = tuple(sorted(findings, key=lambda one: one.p))
+    return Audit(strongest_first, (*counts, *unasked, *_counted_checks(votes)), level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +165,11 @@ def _families(
     if place is None:
         cannot("side", "no covariate says which side was shown first")
     else:
-        families.append(Fitted(votes, "side", [place]))
+        both = "Show each pair both ways round; the board compares at equal side."
+        families.append(Fitted(votes, "side", both, [place]))
     if styles:
-        families.append(Fitted(votes, "style", styles))
+        as_it_is = "Read the board at equal {}, as it stands."
+        families.append(Fitted(votes, "style", as_it_is, styles))
     else:
         cannot("style", "the board has no covariate of style")
     kinds = columns.labels("by", by)
@@ -179,7 +178,7 @@ def _families(
     elif len(kinds.names) < 2 or not votes.covariate_names:
         cannot("side by kind of judge", "there is one kind of judge, or no covariate")
     else:
-        families.append(ByKind(votes, kinds, range(len(votes.covariate_names))))
+        families.append(ByKind(votes, kinds))
     families += _of_judges(first, place, cannot)
     years = columns.years(date)
     if years is None:
@@ -222,22 +221,14 @@ def _of_judges(first: Round, place: int | None, cannot: Any) -> list[Family]:
     judge = votes.judge
     several = [lean for lean in votes.leans if len(lean.labels.names) > 1]
     families: list[Family] = [Leans(votes, lean, True) for lean in several]
-    if judge is None:
+    if judge is None or len(judge.names) < 2:
         for what in ("lean", "careless", "tie", "reversed"):
-            cannot(what, "nobody knows who judged")
+            cannot(what, "nobody knows who judged" if judge is None else "there is one judge")
         return families
-    if len(judge.names) < 2:
-        for what in ("lean", "careless", "tie", "reversed"):
-            cannot(what, "there is one judge")
-        return families
-    known = any(
-        lean.covariate == place and np.array_equal(lean.labels.numbers, judge.numbers)
-        for lean in votes.leans
-    )
     if place is None:
         cannot("lean", "no covariate says which side was shown first")
-    elif not known:
-        own = LeanOfVotes(place, "judge", judge, np.inf)
+    elif not any(lean.covariate == place and lean.of_judges for lean in votes.leans):
+        own = LeanOfVotes(place, "judge", judge, np.inf, True)
         families.append(Leans(votes, own, False))
     try:
         _ = first.common

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import betaincinv, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
+from sparse_prefgp.analysis.audit_result import COUNTED, FITTED, ONE_STEP, Finding
 from sparse_prefgp.analysis.board_votes import Votes
 from sparse_prefgp.analysis.one_step import Board
 from sparse_prefgp.analysis.verdict_scores import (
@@ -20,6 +21,7 @@ from sparse_prefgp.analysis.verdict_scores import (
     Sums,
     Verdicts,
     at_least,
+    ends_of_share,
     pooled,
 )
 from sparse_prefgp.data.answers import Codes
@@ -39,29 +41,25 @@ class Size(NamedTuple):
     """How large a finding is."""
 
     value: float
-    lower: float
-    upper: float
-    unit: str
+    ends: tuple[float, float]
 
     @classmethod
-    def normal(cls, value: float, sd: float, level: float, unit: str) -> Size:
+    def normal(cls, value: float, sd: float, level: float) -> Size:
         half = float(ndtri(0.5 + 0.5 * level)) * sd
-        return cls(float(value), float(value - half), float(value + half), unit)
+        return cls(float(value), (float(value - half), float(value + half)))
 
     @classmethod
-    def factor(cls, log: float, sd: float, level: float, unit: str) -> Size:
+    def factor(cls, log: float, sd: float, level: float) -> Size:
         """Of a number whose logarithm is normal."""
-        ends = cls.normal(log, sd, level, unit)
-        value, lower, upper = np.exp(ends[:3]).tolist()
-        return cls(value, lower, upper, unit)
+        value, ends = cls.normal(log, sd, level)
+        value, lower, upper = np.exp([value, *ends]).tolist()
+        return cls(value, (lower, upper))
 
     @classmethod
-    def share(cls, seen: int, of: int, level: float, unit: str) -> Size:
-        """Of a share, with the exact interval (Clopper & Pearson 1934)."""
-        tail = 0.5 - 0.5 * level
-        low = 0.0 if seen == 0 else float(betaincinv(seen, of - seen + 1, tail))
-        high = 1.0 if seen == of else float(betaincinv(seen + 1, of - seen, 1.0 - tail))
-        return cls(seen / of, low, high, unit)
+    def share(cls, seen: float, of: float, level: float) -> Size:
+        """Of a share."""
+        lower, upper = ends_of_share(np.float64(seen), np.float64(of), level)
+        return cls(seen / of, (float(lower), float(upper)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,16 +100,19 @@ class Round:
     @cached_property
     def at_common(self) -> Verdicts:
         """Verdicts of all votes at these, or at the own ones of their judges."""
-        mean, variance = self.board.cavities
-        noise, margin = self.common
-        step = self._from_fitted[0]
-        own = self.board.votes.noise * np.exp(step[0])
-        each = np.where(self.own_noise, own, noise)[self.judges[0]]
-        box = None
-        if margin is not None and self.board.votes.margin is not None:
-            own = self.board.votes.margin * np.exp(step[1])
-            box = np.where(self.own_margin, own, margin)[self.judges[0]]
-        return Verdicts.of(mean, variance, each, box)
+        votes, (judge, _) = self.board.votes, self.judges
+        each = zip(
+            (self.own_noise, self.own_margin),
+            (votes.noise, votes.margin),
+            self._from_fitted[0],
+            self.common,
+            strict=True,
+        )
+        at = (
+            None if common is None else np.where(is_own, fitted * np.exp(step), common)[judge]
+            for is_own, fitted, step, common in each
+        )
+        return Verdicts.of(*self.board.cavities, *at)
 
     @cached_property
     def as_fitted(self) -> Verdicts:
@@ -136,11 +137,11 @@ class Round:
         """Log noise and log margin of each judge over the common ones, (2, J), by one step from
         what was fitted, and their covariance (J, 2, 2)."""
         votes, (step, covariance) = self.board.votes, self._from_fitted
-        noise, margin = self.common
         at = np.zeros_like(step)
-        at[0] = np.log(votes.noise / noise)
-        if votes.margin is not None and margin is not None:
-            at[1] = np.log(votes.margin / margin)
+        for place, fitted in enumerate((votes.noise, votes.margin)):
+            common = self.common[place]
+            if fitted is not None and common is not None:
+                at[place] = np.log(fitted / common)
         return at + step, covariance
 
 
@@ -150,18 +151,28 @@ class Family(ABC):
     kind: str
     what: str
     """What is looked at, in words."""
+    says: str = "{}"
+    """Whom or what a test is about, and what to do, by its `parts`."""
+    advises: str
+    unit: str = UTILITY
+    """What sizes are in."""
+    how: ClassVar[str] = ONE_STEP
+    """Where they are from."""
     at_once: ClassVar[bool] = True
     """Whether one finding throws no shadow on another of the family."""
+    tests: Sequence[tuple[Any, ...]]
+    """The names of each, where nothing else is said."""
+    of_judges: bool = False
+    """Whether its tests are the judges, in their order."""
     p: FloatArray
     """(k,) of the last round; NaN of what is not asked."""
+    number: FloatArray
+    """(k,) what is asked whether it is 0, by one step."""
+    sd: FloatArray
+    """(k,) of it."""
 
     def __init__(self) -> None:
         self.settled: set[int] = set()
-
-    @property
-    def of_judges(self) -> bool:
-        """Whether its tests are the judges, in their order."""
-        return False
 
     @abstractmethod
     def _ask(self, now: Round) -> FloatArray:
@@ -173,32 +184,38 @@ class Family(ABC):
         self.p[list(self.settled)] = np.nan
         return self.p
 
-    @abstractmethod
-    def about(self, test: int) -> str:
-        """Whom or what a test is about."""
+    def _two_sided(self, number: FloatArray, sd: FloatArray) -> FloatArray:
+        self.number, self.sd = number, sd
+        return 2.0 * ndtr(-np.abs(number) / sd)
 
-    @abstractmethod
+    def parts(self, test: int) -> tuple[Any, ...]:
+        """Names, and what else is said of a test."""
+        return self.tests[test]
+
     def size(self, test: int, level: float) -> Size:
         """How large it is by one step."""
+        return Size.normal(self.number[test], self.sd[test], level)
 
-    @abstractmethod
-    def advice(self, test: int) -> str:
-        """What to do, one sentence."""
+    def finding(self, test: int, level: float) -> Finding:
+        """A test that found something."""
+        size, parts = self.size(test, level), self.parts(test)
+        words = self.says.format(*parts), self.advises.format(*parts)
+        p = float(self.p[test])
+        return Finding(self.kind, words[0], size.value, size.ends, p, words[1], self.unit, self.how)
 
-    def column(self, board: Board, test: int) -> sparse.csr_array | None:
+    def column(self, test: int) -> sparse.csr_array | None:
         """(t, 1) the column of a finding, for its size by a fit; None where it has none."""
-        del board, test
+        del test
         return None
 
-    def settle(self, board: Board, test: int) -> Board:
-        """The board in which a finding counts."""
-        column = self.column(board, test)
-        return board if column is None else board.with_column(column)
+    def settle(self, now: Round, test: int) -> Round:
+        """What a finding makes of it."""
+        column = self.column(test)
+        return now if column is None else replace(now, board=now.board.with_column(column))
 
-    def sign(self, test: int) -> float:
-        """By which the number of the column of a finding is multiplied for its size."""
-        del test
-        return 1.0
+    def about_judge(self, judge: int) -> set[int]:
+        """The tests that are about a judge."""
+        return {judge} if self.of_judges else set()
 
     def beside(self, test: int) -> tuple[str, str, str] | None:
         """The lean of the board next to the column of a finding, by its covariate, its
@@ -210,27 +227,18 @@ class Family(ABC):
 class Fitted(Family):
     """Coefficients of covariates that the board has."""
 
-    def __init__(self, votes: Votes, kind: str, places: Sequence[int]) -> None:
+    how = FITTED
+
+    def __init__(self, votes: Votes, kind: str, advises: str, places: Sequence[int]) -> None:
         super().__init__()
-        self.kind, self._places = kind, list(places)
-        self._names = [votes.covariate_names[i] for i in places]
-        self.what = f"{kind}: {', '.join(self._names)}, the coefficient of the board"
+        self.kind, self.advises, self._places = kind, advises, list(places)
+        names = [votes.covariate_names[i] for i in places]
+        self.tests = [(name,) for name in names]
+        self.what = f"{kind}: {', '.join(names)}, the coefficient of the board"
 
     def _ask(self, now: Round) -> FloatArray:
         mean, variance = (x[self._places] for x in now.board.coefficients())
-        self._found = mean, np.sqrt(variance)
-        return np.asarray(2.0 * ndtr(-np.abs(mean) / self._found[1]))
-
-    def about(self, test: int) -> str:
-        return self._names[test]
-
-    def size(self, test: int, level: float) -> Size:
-        return Size.normal(self._found[0][test], self._found[1][test], level, UTILITY)
-
-    def advice(self, test: int) -> str:
-        if self.kind == "side":
-            return "Show each pair both ways round; the board compares at equal side."
-        return f"Read the board at equal {self._names[test]}, as it stands."
+        return self._two_sided(mean, np.sqrt(variance))
 
 
 class Pairs(NamedTuple):
@@ -287,7 +295,12 @@ class Pairs(NamedTuple):
 class Duplicates(Family):
     """Pairs of models that tie more often than their utilities and judges let expect."""
 
-    kind = "duplicate"
+    kind, how, unit = "duplicate", COUNTED, "share of ties"
+    says = "{} and {}"
+    advises = (
+        "Look whether one is the other under another name, and merge them: {2:.0%} of ties were "
+        "expected."
+    )
 
     def __init__(self, votes: Votes, pairs: Pairs, rng: np.random.Generator) -> None:
         super().__init__()
@@ -301,27 +314,21 @@ class Duplicates(Family):
         rows = np.repeat(np.flatnonzero(of >= 0), now.counts[of >= 0])
         p_tie = now.as_fitted.p[TIED, rows]
         size, tied = len(self._pairs.ends), votes.tied[rows]
-        self._seen = np.bincount(of[rows], tied, size).astype(np.int64)
-        self._votes = np.bincount(of[rows], minlength=size)
-        self._expected = np.bincount(of[rows], p_tie, size)
+        self._seen, self._votes, self._expected = (
+            np.bincount(of[rows], each, size) for each in (tied, None, p_tie)
+        )
         found = at_least(p_tie, of[rows], tied, size, self._draw)
         return np.where(self._votes > 0, found, np.nan)
 
-    def about(self, test: int) -> str:
-        return " and ".join(str(self._names[i]) for i in self._pairs.ends[test])
+    def parts(self, test: int) -> tuple[Any, ...]:
+        ends = (self._names[i] for i in self._pairs.ends[test])
+        return (*ends, self._expected[test] / self._votes[test])
 
     def size(self, test: int, level: float) -> Size:
-        return Size.share(int(self._seen[test]), int(self._votes[test]), level, "share of ties")
+        return Size.share(self._seen[test], self._votes[test], level)
 
-    def advice(self, test: int) -> str:
-        expected = self._expected[test] / self._votes[test]
-        return (
-            f"Look whether one is the other under another name, and merge them: {expected:.0%} of "
-            "ties were expected."
-        )
-
-    def settle(self, board: Board, test: int) -> Board:
-        return board.without(self._pairs.of_vote == test)
+    def settle(self, now: Round, test: int) -> Round:
+        return replace(now, board=now.board.without(self._pairs.of_vote == test))
 
 
 class LeftOut(Family):
@@ -330,7 +337,9 @@ class LeftOut(Family):
     What votes move is a normal of the variance by which they lessen that of the posterior.
     """
 
-    kind = "left_out"
+    kind, unit = "left_out", f"{UTILITY} moved"
+    says = "{}, for {}"
+    advises = "Look at the battles of {1} in {0}: others say otherwise."
 
     def __init__(self, votes: Votes, judges: Codes | None, categories: Codes | None) -> None:
         super().__init__()
@@ -345,16 +354,12 @@ class LeftOut(Family):
                 enough = np.sort(enough[most])
             self._groups += [(labels, label, labels is judges) for label in enough.tolist()]
             nouns.append(f"{len(enough):,} {noun}")
-        self.tests_of_judges = [
-            (test, label) for test, (_, label, whole) in enumerate(self._groups) if whole
-        ]
-        """Tests that are about judges, and the judge of each."""
         self.what = f"left out: the board without each of {' and '.join(nouns)}"
 
     def _ask(self, now: Round) -> FloatArray:
-        size, board = len(self._groups), now.board
-        p, self._move, self._sd = (np.full(size, np.nan) for _ in range(3))
-        self._model = np.zeros(size, dtype=np.int64)
+        board, p = now.board, np.full(len(self._groups), np.nan)
+        self.number, self.sd = np.full((2, len(p)), np.nan)
+        self._model = np.zeros(len(p), dtype=np.int64)
         mean, variance = board.utilities()
         for test, (labels, label, of_judge) in enumerate(self._groups):
             here = (labels.numbers == label) & board.kept
@@ -365,20 +370,15 @@ class LeftOut(Family):
             told = np.maximum(wider - variance, 0.0)  # below 0 by rounding alone
             moved = mean - without
             z = np.divide(moved, np.sqrt(told), out=np.zeros_like(moved), where=told > 0.0)
-            model = int(np.argmax(np.abs(z)))
+            model = self._model[test] = int(np.argmax(np.abs(z)))
             p[test] = min(1.0, len(z) * 2.0 * float(ndtr(-abs(z[model]))))
-            self._model[test] = model
-            self._move[test], self._sd[test] = moved[model], np.sqrt(told[model])
+            self.number[test], self.sd[test] = moved[model], np.sqrt(told[model])
         return p
 
-    def about(self, test: int) -> str:
+    def parts(self, test: int) -> tuple[Any, ...]:
         labels, label, _ = self._groups[test]
-        return f"{labels.names[label]}, for {self._names[self._model[test]]}"
+        return labels.names[label], self._names[self._model[test]]
 
-    def size(self, test: int, level: float) -> Size:
-        return Size.normal(self._move[test], self._sd[test], level, f"{UTILITY} moved")
-
-    def advice(self, test: int) -> str:
-        labels, label, _ = self._groups[test]
-        model = self._names[self._model[test]]
-        return f"Look at the battles of {model} in {labels.names[label]}: others say otherwise."
+    def about_judge(self, judge: int) -> set[int]:
+        groups = enumerate(self._groups)
+        return {test for test, (_, label, of_judge) in groups if of_judge and label == judge}

@@ -3,13 +3,14 @@ opposite."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sparse_prefgp.analysis.audit_families import FEWEST_VOTES, Family, Round, Size
+from sparse_prefgp.analysis.audit_result import COUNTED
 from sparse_prefgp.analysis.board_votes import Votes
-from sparse_prefgp.analysis.one_step import Board
 from sparse_prefgp.analysis.verdict_scores import (
     LOST,
     WON,
@@ -24,7 +25,9 @@ from sparse_prefgp.support.arrays import FloatArray
 class Noises(Family):
     """How much noisier each judge is than all others."""
 
-    kind = "careless"
+    kind, unit = "careless", "times the noise variance of others"
+    advises = "Look at the votes of {}, or leave them out: they say little."
+    of_judges = True
     which: ClassVar[int] = 0
 
     def __init__(self, votes: Votes) -> None:
@@ -34,10 +37,6 @@ class Noises(Family):
         self._margins = votes.margin is not None
         asked = "noise" if self.which == 0 else "ties"
         self.what = f"{self.kind}: {asked} of each of {len(self._names):,} judges"
-
-    @property
-    def of_judges(self) -> bool:
-        return True
 
     def _ask(self, now: Round) -> FloatArray:
         judge, size = now.judges
@@ -55,36 +54,28 @@ class Noises(Family):
             scores, verdicts.p, now.said, now.counts, judge, stretch, one_sided=self.which == 0
         )
         step, covariance = now.steps
-        self._found = step[self.which], np.sqrt(covariance[:, self.which, self.which])
+        self.number, self.sd = step[self.which], np.sqrt(covariance[:, self.which, self.which])
         told = np.bincount(judge, now.counts, size) >= FEWEST_VOTES
-        return np.where(told & np.isfinite(self._found[1]), p, np.nan)
+        return np.where(told & np.isfinite(self.sd), p, np.nan)
 
-    def about(self, test: int) -> str:
-        return str(self._names[test])
+    def parts(self, test: int) -> tuple[Any, ...]:
+        return self._names[test], "more" if self.number[test] > 0.0 else "less"
 
     def size(self, test: int, level: float) -> Size:
-        log, sd = self._found[0][test], self._found[1][test]
-        return Size.factor(log, sd, level, "times the noise variance of others")
+        return Size.factor(self.number[test], self.sd[test], level)
 
-    def advice(self, test: int) -> str:
-        who = self._names[test]
-        return f"Look at the votes of {who}, or leave them out: they say little."
+    def settle(self, now: Round, test: int) -> Round:
+        own = [now.own_noise.copy(), now.own_margin.copy()]
+        own[self.which][test] = True
+        return Round(now.board, *own)
 
 
 class Margins(Noises):
     """How readily each judge calls a tie, next to all others."""
 
-    kind = "tie"
+    kind, unit = "tie", "times the margin of others"
+    advises = "Say to all judges what a tie is: {} calls ties {} readily than others."
     which = 1
-
-    def size(self, test: int, level: float) -> Size:
-        log, sd = self._found[0][test], self._found[1][test]
-        return Size.factor(log, sd, level, "times the margin of others")
-
-    def advice(self, test: int) -> str:
-        often = "more" if self._found[0][test] > 0.0 else "less"
-        who = self._names[test]
-        return f"Say to all judges what a tie is: {who} calls ties {often} readily than others."
 
 
 class Reversals(Family):
@@ -94,7 +85,12 @@ class Reversals(Family):
     Such a judge is first of all one whose votes say little (`Noises`): it is asked of those alone.
     """
 
-    kind = "reversed"
+    kind, how, unit = "reversed", COUNTED, "agreement with others"
+    advises = (
+        "Look whether the sides of {} were swapped, and turn these votes round or leave them out: "
+        "{:.0%} of agreement were expected."
+    )
+    of_judges = True
 
     def __init__(self, votes: Votes) -> None:
         super().__init__()
@@ -104,10 +100,6 @@ class Reversals(Family):
         """The judges of whom it is asked."""
         judges = len(votes.judge.names)
         self.what = f"reversed: agreement with others of those of {judges:,} judges who say little"
-
-    @property
-    def of_judges(self) -> bool:
-        return True
 
     def _ask(self, now: Round) -> FloatArray:
         board, votes = now.board, now.board.votes
@@ -122,11 +114,8 @@ class Reversals(Family):
             columns = board.columns[rows]
             centre = columns @ mean
             spread = ((columns @ half) ** 2).sum(1)
-            if board.of_judges is not None:
-                spread += board.of_judges.variance * board.lean_columns[rows] ** 2
-            noise, margin = now.common
-            box = None if margin is None else np.full_like(centre, margin)
-            log_p = Verdicts.of(centre, spread, np.full_like(centre, noise), box).log_p
+            spread += board.lean_variance * board.lean_columns[rows] ** 2
+            log_p = Verdicts.of(centre, spread, *now.common).log_p
             counts = now.counts[rows]
             weight = np.repeat(log_p[WON] - log_p[LOST], counts)
             self._of[who] = len(weight)
@@ -137,19 +126,11 @@ class Reversals(Family):
             p[who] = upper_tail(np.stack([weight, -weight]), coin, float(-weight.sum()))
         return p
 
-    def about(self, test: int) -> str:
-        return str(self._judge.names[test])
+    def parts(self, test: int) -> tuple[Any, ...]:
+        return self._judge.names[test], self._expected[test]
 
     def size(self, test: int, level: float) -> Size:
-        seen, of = int(self._seen[test]), int(self._of[test])
-        return Size.share(seen, of, level, "agreement with others")
+        return Size.share(self._seen[test], self._of[test], level)
 
-    def advice(self, test: int) -> str:
-        who = self._judge.names[test]
-        return (
-            f"Look whether the sides of {who} were swapped, and turn these votes round or leave "
-            f"them out: {self._expected[test]:.0%} of agreement were expected."
-        )
-
-    def settle(self, board: Board, test: int) -> Board:
-        return board.without(self._judge.numbers == test)
+    def settle(self, now: Round, test: int) -> Round:
+        return replace(now, board=now.board.without(self._judge.numbers == test))

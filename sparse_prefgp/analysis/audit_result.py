@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sparse_prefgp.support.words import agreeing, and_so, counted
 from sparse_prefgp.tell.result import Figures, Result
-from sparse_prefgp.tell.tables import MISSING, Column, Table
+from sparse_prefgp.tell.tables import Column, Table, ends_in
 
 KINDS = (
     "side",
@@ -82,22 +83,18 @@ class Audit(Result):
         asked = sum(one.findings is not None for one in self.looked_at)
         unasked = len(self.looked_at) - asked
         rest = f"; {unasked} could not be asked." if unasked else "."
+        looked = f"{clean} of {asked} things that were looked at {agreeing(clean)} clean"
         if not self.findings:
-            looked = f"all {asked} things that were looked at are clean"
-            if clean < asked:  # what is counted, and not tested
-                some = f"{clean} of {asked} things that were looked at {agreeing(clean)} clean"
-                looked = f"{some}, the others are counted and named below"
+            if clean == asked:
+                looked = f"all {asked} things that were looked at are clean"
+            else:  # what is counted, and not tested
+                looked += ", the others are counted and named below"
             return f"Nothing was found that bends the board: {looked}{rest}"
-        kinds = [kind for kind in KINDS if any(one.kind == kind for one in self.findings)]
-        words = [
-            f"{kind.replace('_', ' ')} ({sum(one.kind == kind for one in self.findings)})"
-            for kind in kinds
-        ]
-        number = len(self.findings)
+        number, kinds = len(self.findings), Counter(one.kind for one in self.findings)
+        words = [f"{kind.replace('_', ' ')} ({kinds[kind]})" for kind in KINDS if kind in kinds]
         return (
             f"{counted(number, 'thing')} {agreeing(number, 'bends', 'bend')} the board: "
-            f"{and_so(words)}; {clean} of {asked} things that were looked at {agreeing(clean)} "
-            f"clean{rest}"
+            f"{and_so(words)}; {looked}{rest}"
         )
 
     def sentences(self) -> list[str]:
@@ -132,7 +129,7 @@ class Audit(Result):
             {
                 **one.figures(),
                 "kind": one.kind.replace("_", " "),
-                "ends": f"{one.interval[0]:z.3g} to {one.interval[1]:z.3g}",
+                "ends": ends_in("z.3g")(one.interval),
             }
             for one in self.findings[:most]
         ]
@@ -143,17 +140,10 @@ class Audit(Result):
         columns = [
             Column("what", "what", left=True),
             Column("tests", "tests", ","),
-            Column("findings", "findings"),
+            Column("findings", "findings", ","),
             Column("told", "", left=True),
         ]
-        rows = [
-            {
-                **one.figures(),
-                "tests": one.tests or None,
-                "findings": MISSING if one.findings is None else one.findings,
-            }
-            for one in self.looked_at
-        ]
+        rows = [{**one.figures(), "tests": one.tests or None} for one in self.looked_at]
         caption = (
             f"A clean board has a false finding with a chance of about {FALSE:g}, over all tests "
             "(Benjamini & Hochberg 1995, inside each line)."

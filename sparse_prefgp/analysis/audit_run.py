@@ -9,24 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sparse_prefgp.analysis.audit_families import (
-    FEWEST_VOTES,
-    Duplicates,
-    Family,
-    Fitted,
-    LeftOut,
-    Round,
-    Size,
-)
-from sparse_prefgp.analysis.audit_judges import Margins, Noises, Reversals
+from sparse_prefgp.analysis.audit_families import FEWEST_VOTES, Family, LeftOut, Round, Size
+from sparse_prefgp.analysis.audit_judges import Noises, Reversals
 from sparse_prefgp.analysis.audit_result import (
     CLEAN,
-    COUNTED,
     FALSE,
-    FITTED,
     MOST_REFITTED,
     NOT_ASKED,
-    ONE_STEP,
     REFITTED,
     Finding,
     LookedAt,
@@ -36,6 +25,8 @@ from sparse_prefgp.analysis.verdict_scores import NoCommonNoise
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+
+REVERSED = Reversals.kind
 
 
 def discoveries(p: FloatArray, level: float) -> IntArray:
@@ -52,23 +43,22 @@ class AuditRun:
     votes left out move comes last."""
 
     def __init__(self, first: Round, families: Sequence[Family]) -> None:
-        self.families, self.board, self._first = families, first.board, first
-        self._own_noise, self._own_margin = first.own_noise.copy(), first.own_margin.copy()
+        self.families, self._now = families, first
+        # All share it but reversals, of which a clean board is asked nothing.
+        self._level = FALSE / max(sum(family.kind != REVERSED for family in families), 1)
         self.tests: dict[Family, int] = {}
-        self.settled: list[tuple[Family, int]] = []
-        self.columns: list[sparse.csr_array | None] = []
-        self.signs: list[float] = []
+        self.settled: list[tuple[Family, int, sparse.csr_array | None]] = []
+        """Findings with their columns."""
 
     def findings(self, level: float) -> list[Finding]:
         """All, in the order in which they were settled."""
         found: list[Finding] = []
-        now = self._first
         # What is wrong of some votes may have a name: that they move the board is asked last.
-        by_name = [family for family in self.families if not isinstance(family, LeftOut)]
-        unnamed = [family for family in self.families if isinstance(family, LeftOut)]
+        unnamed = [family for family in self.families if family.kind == LeftOut.kind]
+        by_name = [family for family in self.families if family not in unnamed]
         while True:
             for families in (by_name, unnamed):
-                self._ask(families, now)
+                self._ask(families)
                 strongest = self._strongest(families)
                 if strongest is not None:
                     break
@@ -76,86 +66,48 @@ class AuditRun:
                 return found
             family, tests = strongest
             for test in tests if family.at_once else tests[:1]:
-                found.append(_finding(family, test, level))
+                found.append(family.finding(test, level))
                 self._settle(family, test)
-            now = Round(self.board, self._own_noise, self._own_margin)
 
-    def _ask(self, families: Sequence[Family], now: Round) -> None:
+    def _ask(self, families: Sequence[Family]) -> None:
         for family in families:
-            if isinstance(family, Reversals):  # after those who err more
-                family.noisy = self._noisy()
+            if isinstance(family, Reversals):  # after those who err more: of a clean board nobody
+                (noises,) = (one for one in families if one.kind == Noises.kind)
+                family.noisy = discoveries(noises.p, self._level).tolist()
             try:
-                family.ask(now)
+                family.ask(self._now)
             except NoCommonNoise:  # of those that are left nothing more can be asked
                 family.p = np.full_like(family.p, np.nan)
-            if family not in self.tests:
-                self.tests[family] = int(np.isfinite(family.p).sum())
-
-    def _noisy(self) -> list[int]:
-        """Judges whose noise is a discovery: of a clean board nobody."""
-        (noises,) = (family for family in self.families if type(family) is Noises)
-        return discoveries(noises.p, FALSE / self.asked).tolist()
+            self.tests.setdefault(family, int(np.isfinite(family.p).sum()))
 
     def _strongest(self, families: Sequence[Family]) -> tuple[Family, list[int]] | None:
         """The family with the strongest finding, and its discoveries, strongest first."""
-        level = FALSE / self.asked
-        found = {family: discoveries(family.p, level).tolist() for family in families}
-        best: tuple[float, Family, list[int]] | None = None
-        for family, tests in found.items():
-            if isinstance(family, Reversals):
-                if tests:
-                    return family, tests  # whose noise and leans are shadows of it
-            elif tests:
-                adjusted = float(family.p[tests[0]]) * int(np.isfinite(family.p).sum())
-                if best is None or adjusted < best[0]:
-                    best = adjusted, family, tests
-        return None if best is None else best[1:]
+        found = ((family, discoveries(family.p, self._level).tolist()) for family in families)
 
-    @property
-    def asked(self) -> int:
-        """Over how many families the level is shared: all but reversals, of which a clean board is
-        asked nothing."""
-        return max(sum(not isinstance(family, Reversals) for family in self.families), 1)
+        def weakness(one: tuple[Family, list[int]]) -> tuple[bool, float]:
+            family, tests = one
+            # Of a reversed judge noise and leans are shadows.
+            first = family.kind == REVERSED
+            return not first, float(family.p[tests[0]]) * int(np.isfinite(family.p).sum())
+
+        return min((one for one in found if one[1]), key=weakness, default=None)
 
     def _settle(self, family: Family, test: int) -> None:
-        self.columns.append(family.column(self.board, test))
-        self.signs.append(family.sign(test))
-        self.settled.append((family, test))
-        self.board = family.settle(self.board, test)
+        self.settled.append((family, test, family.column(test)))
+        self._now = family.settle(self._now, test)
         family.settled.add(test)
-        if isinstance(family, Reversals):
+        if family.kind == REVERSED:
             for other in self.families:
-                if isinstance(other, LeftOut):
-                    other.settled.update(
-                        each for each, judge in other.tests_of_judges if judge == test
-                    )
-                elif other.of_judges:
-                    other.settled.add(test)
-        elif isinstance(family, Margins):
-            self._own_margin[test] = True
-        elif isinstance(family, Noises):
-            self._own_noise[test] = True
+                other.settled |= other.about_judge(test)
 
     def told(self, family: Family) -> LookedAt:
         """What came of a family."""
-        tests = self.tests[family]
-        if isinstance(family, Reversals):
-            tests = len(family.p)
-        found = sum(each is family for each, _ in self.settled)
+        tests = len(family.p) if family.kind == REVERSED else self.tests[family]
+        found = sum(one is family for one, _, _ in self.settled)
         if not tests:
             reason = f"{NOT_ASKED}: nothing has {FEWEST_VOTES} votes"
             return LookedAt(family.what, 0, None, reason)
         return LookedAt(family.what, tests, found, "" if found else CLEAN)
-
-
-def _finding(family: Family, test: int, level: float) -> Finding:
-    size = family.size(test, level)
-    how = FITTED if isinstance(family, Fitted) else ONE_STEP
-    if isinstance(family, Duplicates | Reversals):
-        how = COUNTED
-    p, advice = float(family.p[test]), family.advice(test)
-    ends = size.lower, size.upper
-    return Finding(family.kind, family.about(test), size.value, ends, p, advice, size.unit, how)
 
 
 def refitted(
@@ -163,26 +115,24 @@ def refitted(
 ) -> list[Finding]:
     """Findings, of which the strongest that are columns have their size in a board with these."""
     order = np.argsort([one.p for one in findings], kind="stable").tolist()
-    chosen = [i for i in order if run.columns[i] is not None][:MOST_REFITTED]
+    chosen = [i for i in order if run.settled[i][2] is not None][:MOST_REFITTED]
     if not chosen:
         return list(findings)
     names = [f"{findings[i].kind}: {findings[i].about}" for i in chosen]
-    columns = np.concatenate([run.columns[i].toarray() for i in chosen], 1)
+    columns = sparse.hstack([run.settled[i][2] for i in chosen]).toarray()
     known = with_columns(model, votes, columns, names).coefficients(level)
     found = list(findings)
     for i, name in zip(chosen, names, strict=True):
-        family, test = run.settled[i]
+        family, test, _ = run.settled[i]
         weights = np.zeros(len(known.names))
-        weights[known.names.index(name)] = run.signs[i]
+        weights[known.names.index(name)] = 1.0
         if (beside := family.beside(test)) is not None:
             covariate, by, label = beside
             called = f"{covariate} of {label}", f"{covariate} of {by} {label}"
             weights[next(k for k, name in enumerate(known.names) if name in called)] = 1.0
         sd = np.sqrt(weights @ known.covariance @ weights)
-        size = Size.normal(float(weights @ known.mean), float(sd), level, findings[i].unit)
-        found[i] = replace(
-            findings[i], size=size.value, interval=(size.lower, size.upper), how=REFITTED
-        )
+        size = Size.normal(weights @ known.mean, sd, level)
+        found[i] = replace(findings[i], size=size.value, interval=size.ends, how=REFITTED)
     return found
 
 

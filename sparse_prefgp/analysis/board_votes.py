@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,10 +11,10 @@ import gpflow
 import numpy as np
 from scipy import sparse
 
+from sparse_prefgp.analysis.boards import names_of
 from sparse_prefgp.covariances.coefficients import terms_of_duels
 from sparse_prefgp.covariances.kernels import kernel_matrix
 from sparse_prefgp.data.answers import Codes
-from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.likelihood import MARGIN_ONLY
 from sparse_prefgp.models.terms import Coefficients, Lean
@@ -32,6 +32,8 @@ class LeanOfVotes(NamedTuple):
     by: str
     labels: Codes
     variance: float
+    of_judges: bool
+    """Whether these are who judged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +85,13 @@ class Votes:
     @cached_property
     def incidence(self) -> sparse.csr_array:
         """(t, r), 1 of the winner's row and -1 of the loser's."""
-        t, one = len(self.ahead), np.ones(len(self.ahead))
-        where = np.tile(np.arange(t), 2), np.concatenate([self.ahead, self.behind])
-        return sparse.csr_array((np.concatenate([one, -one]), where), (t, len(self.prior)))
+        return incidence(self.ahead, self.behind, len(self.prior))
 
     @cached_property
     def of_models(self) -> sparse.csr_array:
         """(t, n), the same of models."""
-        one = np.ones(len(self.model_of_row))
-        where = np.arange(len(one)), self.model_of_row
-        onto = sparse.csr_array((one, where), (len(one), len(self.names)))
-        return sparse.csr_array(self.incidence @ onto)
+        number = np.arange(len(self.names))
+        return self.incidence @ sparse.csr_array(self.model_of_row[:, None] == number, dtype=float)
 
     @cached_property
     def pairs(self) -> tuple[IntArray, IntArray]:
@@ -125,20 +123,16 @@ class Votes:
         nu, tau = model.inference.sites()
         distinct, row = graph.items
         number = distinct[:, layout.number].astype(np.int64)
-        named = dict(zip(duels.item.tolist(), _names(duels), strict=True))
+        named = dict(zip(duels.item.tolist(), names_of(duels), strict=True))
         names = Codes.of([named[i] for i in np.unique(number).tolist()])
         place = {name: i for i, name in enumerate(names.names)}
         won, lost = graph.of_sides(range(layout.first_covariate, layout.first_level))
         _, others = terms_of_duels(model.problem().kernel)
-        judge = _judges(duels)
-        noise, margin = 2.0 * float(likelihood.noise.numpy()), None
-        if likelihood.margin is not None and duels.num_ties:
-            margin = float(likelihood.margin.numpy())
-        ratio, scale = likelihood.noise_ratio, likelihood.cut_scale
-        alike = judge is None or (ratio is None and scale is None)
-        of_judge = np.ones(1 if judge is None or alike else len(judge.names))
-        ratios = of_judge if ratio is None else ratio.numpy()
-        scales = of_judge if scale is None else scale.numpy()
+        judge = duels.events.judge or duels.events.labels.get("judge")
+        if judge is not None:
+            judge = _known(judge.take(duels.rows_given), "judge")
+        (noise, margin), (noises, margins) = likelihood.of_duels, likelihood.of_judges
+        margin = margin if duels.num_ties else None
         (coefficients,) = model.terms.parts(Coefficients) or (None,)
         return cls(
             names=names.names,
@@ -153,18 +147,20 @@ class Votes:
             covariates=(won - lost)[site],
             covariate_names=duels.covariate_names,
             judge=judge,
-            noise=noise * ratios,
-            margin=None if margin is None else margin * scales,
+            noise=noises,
+            margin=None if margin is None else margins,
             common=(noise, margin),
             prior=_root(others, distinct),
             variances=np.zeros(0) if coefficients is None else coefficients.variance.numpy(),
-            leans=tuple(_lean(model, lean) for lean in model.terms.parts(Lean)),
+            leans=tuple(_lean(duels, lean, judge) for lean in model.terms.parts(Lean)),
         )
 
 
-def _names(duels: Any) -> Sequence[Hashable]:
-    names = names_of_rows(duels.item_ids, duels.item_rows)
-    return range(duels.num_items) if names is None else names
+def incidence(first: IntArray, second: IntArray, size: int) -> sparse.csr_array:
+    """(t, size), 1 at the first ends (t,) and -1 at the second ones."""
+    t = len(first)
+    where = np.tile(np.arange(t), 2), np.concatenate([first, second])
+    return sparse.csr_array((np.repeat([1.0, -1.0], t), where), (t, size))
 
 
 def _check_board(model: Any) -> None:
@@ -189,16 +185,6 @@ def _check_board(model: Any) -> None:
         )
 
 
-def _judges(duels: Any) -> Codes | None:
-    """Who judged each vote as given.
-
-    :raises ValueError: it is not known of all.
-    """
-    events = duels.events
-    codes = events.judge if events.judge is not None else events.labels.get("judge")
-    return None if codes is None else _known(codes.take(duels.rows_given), "judge")
-
-
 def _known(codes: Codes, what: str) -> Codes:
     for i in np.flatnonzero(codes.numbers < 0)[:1]:
         raise ValueError(
@@ -208,12 +194,11 @@ def _known(codes: Codes, what: str) -> Codes:
     return codes
 
 
-def _lean(model: Any, lean: Lean) -> LeanOfVotes:
-    duels = model.duels
-    assert lean.covariate is not None
+def _lean(duels: Any, lean: Lean, judge: Codes | None) -> LeanOfVotes:
     codes = _known(duels.events.labels[lean.by].take(duels.rows_given), lean.by)
     place = duels.covariate_names.index(lean.covariate)
-    return LeanOfVotes(place, lean.by, codes, float(lean.variance.numpy()))
+    of_judges = judge is not None and np.array_equal(judge.numbers, codes.numbers)
+    return LeanOfVotes(place, lean.by, codes, float(lean.variance.numpy()), of_judges)
 
 
 def _root(kernel: gpflow.kernels.Kernel | None, rows: FloatArray) -> FloatArray:
@@ -224,4 +209,4 @@ def _root(kernel: gpflow.kernels.Kernel | None, rows: FloatArray) -> FloatArray:
     there = values > _ROUNDING * values[-1]
     if there.all() and not np.any(covariance - np.diag(np.diag(covariance))):
         return np.diag(np.sqrt(np.diag(covariance)))
-    return np.asarray(vectors[:, there] * np.sqrt(values[there]))
+    return vectors[:, there] * np.sqrt(values[there])

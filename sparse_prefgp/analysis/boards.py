@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -62,15 +63,13 @@ def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
     dates: list[Any] = []
     for place in places:
         if isinstance(place, Mapping):
-            stated = {key: value for key, value in place.items() if key != DATE}
             dates += [place[DATE]] if DATE in place else []
-            rest += [stated] if stated else []
+            rest.append({key: value for key, value in place.items() if key != DATE})
         elif isinstance(place, str) and ("=" in place or place in (EACH, LAST)):
             parts = [part.strip() for part in place.split(",")]
             told = [part for part in parts if part.startswith(f"{DATE}=")]
             dates += [part.removeprefix(f"{DATE}=") for part in told]
-            others = ",".join(part for part in parts if part not in told)
-            rest += [others] if others else []
+            rest.append(",".join(part for part in parts if part not in told))
         else:
             dates.append(place)
     if len(dates) > 1:
@@ -78,7 +77,7 @@ def at_a_date(model: Any, at: Any) -> tuple[Any, Any]:
             f"Several dates were asked for, {dates[0]} and {dates[1]}; give one at a time (at=, "
             "--at)."
         )
-    return (model.in_time.at(dates[0]) if dates else model), rest
+    return (model.in_time.at(dates[0]) if dates else model), [*filter(None, rest)]
 
 
 def own_active(
@@ -113,7 +112,7 @@ def bases_now(
 
 def _active(model: Any, names: Sequence[Any], within: float) -> tuple[BoolArray, str]:
     """Which of these names are of items that are active, and this in words."""
-    known, in_time = names_of(model), model.in_time
+    known, in_time = names_of(model.duels), model.in_time
     rows = in_time.rows_at()[in_time.active(within=within)]
     about = {id_text(known[row]) for row in rows}
     active = np.array([id_text(name) in about for name in names], dtype=bool)
@@ -123,9 +122,8 @@ def _active(model: Any, names: Sequence[Any], within: float) -> tuple[BoolArray,
     )
 
 
-def names_of(model: Any) -> Sequence[Hashable]:
-    """The name of the item of each row of a model."""
-    duels = model.duels
+def names_of(duels: Any) -> Sequence[Hashable]:
+    """The name of the item of each row of some duels."""
     found = names_of_rows(duels.item_ids, duels.item_rows)
     return range(duels.num_items) if found is None else found
 
@@ -139,7 +137,7 @@ def rows_now(model: Any, bases: Sequence[Any], names: Sequence[Any]) -> IntArray
     if not model.inputs.layout.dated:
         return last_rows(names)
     own = model.duels.item_rows
-    ids = own.bases if own is not None else names_of(model)
+    ids = own.bases if own is not None else names_of(model.duels)
     began: dict[str, float] = {}
     for base, start in zip(ids, model.in_time.row_starts.tolist(), strict=True):
         text = id_text(base)
@@ -293,16 +291,11 @@ def _duels_of(
     if contexts is not None:
         wanted = set(map(tuple, contexts.values.tolist()))
         counts = np.where([tuple(row) in wanted for row in own.values.tolist()], counts, 0)
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for name, count in zip(own.names, counts.tolist(), strict=True):
-        total[id_text(name)] = total.get(id_text(name), 0) + count
-    return np.array(
-        [
-            total.get(id_text(name), k)
-            for name, k in zip(rows.names, otherwise.tolist(), strict=True)
-        ],
-        dtype=np.int64,
-    )
+        total[id_text(name)] += count
+    each = zip(map(id_text, rows.names), otherwise.tolist(), strict=True)
+    return np.array([total.get(name, k) for name, k in each], dtype=np.int64)
 
 
 def _averaged(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tensorflow as tf
@@ -213,27 +213,20 @@ def evidence_report(
     best = certified
     if certified is not None and refitted is not None and refitted.value > certified.value:
         best = refitted
-    lower_bound = float("nan") if best is None else best.value
     skipped = [no_bound] if no_bound else []
     exact = converged = sampled = None
     drawn, what = model.duels.num_duels, "duels"
     smaller = min(graph.num_rows, graph.num_sites)
+    large = f"{graph.num_rows:,} distinct items and {graph.num_sites:,} distinct duels are both"
     if about_sets:
-        smaller = drawn = int(graph.counts.sum())
-        what = "rows of answers"
+        smaller, what = int(graph.counts.sum()), "rows of answers"
+        drawn, large = smaller, f"{smaller:,} rows of answers are"
     if model.approximation.is_exact:  # has been run already, however large
         exact, converged = model.log_evidence(), model.infer().converged
     elif smaller <= exact_up_to:
         exact, converged = _exact(model)
-    elif about_sets:
-        skipped.append(
-            f"Exact EP was not run: {smaller:,} rows of answers are more than {exact_up_to:,}."
-        )
     else:
-        skipped.append(
-            f"Exact EP was not run: {graph.num_rows:,} distinct items and {graph.num_sites:,} "
-            f"distinct duels are both more than {exact_up_to:,}."
-        )
+        skipped.append(f"Exact EP was not run: {large} more than {exact_up_to:,}.")
     why = ""
     if not samples:
         why = "no samples were asked for."
@@ -250,17 +243,14 @@ def evidence_report(
     warnings = [] if own.converged else [f"Inference did not converge: {own}."]
     if not bounds_converged:
         warnings.append("Inference for the bounds did not converge; only the lower bound is one.")
-    unit = "answer" if about_sets else "duel"
-    each = value, lower_bound, exact, converged, sampled, ep_error(model)
-    warnings += _warnings(model.approximation, *each, f"{{:.4f}} per {unit}", weight)
-    return EvidenceReport(
+    report = EvidenceReport(
         approximation=model.approximation.name,
         duels=model.duels.num_duels,
         duels_used=model.num_duels_used,
         weight=weight,
         weight_used=model.graph.weight,
         log_evidence=value,
-        lower_bound=lower_bound,
+        lower_bound=float("nan") if best is None else best.value,
         lower_bound_row="" if best is None else best.row,
         lower_bounds={} if certified is None else certified.rows,
         refitted_bounds={} if refitted is None else refitted.rows,
@@ -269,9 +259,11 @@ def evidence_report(
         exact_converged=converged,
         sampled=sampled,
         skipped=tuple(skipped),
-        warnings=tuple(warnings),
-        unit=unit,
+        warnings=(),
+        unit="answer" if about_sets else "duel",
     )
+    warnings += _warnings(report, model.approximation, ep_error(model))
+    return replace(report, warnings=tuple(warnings))
 
 
 def _with_inducing_inputs(
@@ -338,20 +330,10 @@ def ep_error(model: PreferenceGP) -> float:
     return float(graph.counts @ found)
 
 
-def _warnings(
-    approximation: Approximation,
-    value: float,
-    certified: float,
-    exact: float | None,
-    converged: bool | None,
-    sampled: SampledEvidence | None,
-    error: float,
-    share: str,
-    weight: float,
-) -> list[str]:
+def _warnings(report: EvidenceReport, approximation: Approximation, error: float) -> list[str]:
     """About exact EP, sampling, subsets, and evidence above what can be."""
-    found = []
-    if exact is not None and not converged:
+    found, exact, sampled = [], report.exact, report.sampled
+    if exact is not None and not report.exact_converged:
         found.append("Exact EP did not converge; its log evidence is only what it had reached.")
     if sampled is not None and not sampled.reliable:
         found.append(sampled.doubt)
@@ -362,23 +344,23 @@ def _warnings(
         )
     if approximation.is_bound or not approximation.uses_all_duels:
         return found
+    how, unless = "where it was measured at such noise", ""
     if sampled is not None and sampled.reliable:
-        against, what = sampled.log_evidence, "the true evidence"
-        allowed = 4.0 * sampled.standard_error
+        against, what, how = sampled.log_evidence, "the true evidence", "here"
+        error = 4.0 * sampled.standard_error
         if exact is not None:
-            allowed += abs(exact - sampled.log_evidence)
-        how = "here"
+            error += abs(exact - sampled.log_evidence)
+    elif exact is not None:
+        against, what = exact, "exact EP"
     else:
-        against, what = (certified, "the certified value") if exact is None else (exact, "exact EP")
-        allowed, how = error, "where it was measured at such noise"
-    over = value - against
-    if over > allowed:
-        text = (
+        against, what = report.lower_bound, "the certified value"
+        unless = ", unless the bound is loose"
+    over = report.log_evidence - against
+    if over > error:
+        found.append(
             f"The log evidence of {approximation.name} lies {over:,.2f} nats "
-            f"({share.format(over / weight)}) above {what}, more than EP's own error explains, up "
-            f"to {allowed:,.2g} nats {how}: a sign of overfitting"
+            f"({over / report.weight:.4f} per {report.unit}) above {what}, more than EP's own "
+            f"error explains, up to {error:,.2g} nats {how}: a sign of overfitting{unless}. Judge "
+            "this model by held-out duels, not by its evidence."
         )
-        if what == "the certified value":
-            text += ", unless the bound is loose"
-        found.append(f"{text}. Judge this model by held-out duels, not by its evidence.")
     return found

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_matrix
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.arrays import IntArray, runs
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Table, facts_table
 
 WORST_SHOWN = 5
 # Among equally strong cycles so many are compared by all their majorities.
 CYCLES_RANKED = 10_000
+# Pairs of pairs that are looked at at a time.
+_AT_ONCE = 2**18
 
 
 @dataclass(frozen=True)
 class Cycle:
     """Three items of which the first beat the second, the second the third, the third the first."""
 
-    items: tuple[Hashable, Hashable, Hashable]
+    items: tuple[Any, ...]
     """Their ids, or row numbers where they have none."""
-    margins: tuple[int, int, int]
+    margins: tuple[int, ...]
     """By how many votes, in that order."""
 
     def __str__(self) -> str:
@@ -103,28 +105,60 @@ def consistency(duels: Duels) -> Consistency:
     if duels.events.has_sets:
         raise together.refused(consistency=True, sets=f"{duels.events.noun} from sets")
     together.check(only_ties=not duels.decided.any(), consistency=True)
-    graph = _Pairs.of(duels)
-    lost = graph.totals - graph.wins
+    pairs = _Pairs.of(duels)
+    lost, lead = pairs.totals - pairs.wins, 2 * pairs.wins - pairs.totals
+    signs, triples, decided, cycles = np.sign(lead).astype(np.int8), 0, 0, 0
+    strongest = np.zeros((6, 0), dtype=np.int64)
+    for sides in pairs.triples():
+        ahead, then, over = signs[sides]  # of i < j < k: i of j, j of k, i of k
+        around = sides[:, (ahead == then) & (ahead == -over) & (ahead != 0)]
+        triples += sides.shape[1]
+        decided += int(np.count_nonzero(ahead * then * over))
+        cycles += around.shape[1]
+        # The last by how many votes k is ahead of i.
+        found = np.concatenate([around, lead[around] * [[1], [1], [-1]]])
+        strongest = np.concatenate([strongest, found], 1)
+        size = np.abs(strongest[3:])
+        order = np.lexsort((-size.sum(0), -size.min(0)))
+        strongest = strongest[:, order[:CYCLES_RANKED]]
     return Consistency(
-        votes=int(graph.totals.sum()),
+        votes=int(pairs.totals.sum()),
         ties=duels.num_ties,
-        pairs=len(graph.wins),
-        contradicted_pairs=int(((graph.wins > 0) & (lost > 0)).sum()),
-        minority_votes=int(np.minimum(graph.wins, lost).sum()),
-        tied_pairs=int((graph.wins == lost).sum()),
-        triples=graph.triangles(),
-        decided_triples=graph.triangles(graph.wins != lost),
-        cycles=graph.cycles(),
-        worst=_worst(graph, duels),
+        pairs=len(pairs.wins),
+        contradicted_pairs=int(((pairs.wins > 0) & (lost > 0)).sum()),
+        minority_votes=int(np.minimum(pairs.wins, lost).sum()),
+        tied_pairs=int((lead == 0).sum()),
+        triples=triples,
+        decided_triples=decided,
+        cycles=cycles,
+        worst=_worst(pairs, strongest, duels.item_ids),
     )
+
+
+def _worst(pairs: _Pairs, cycles: IntArray, ids: Sequence[Hashable] | None) -> tuple[Cycle, ...]:
+    """The cycles with the strongest weakest majority, then with the strongest in all.
+
+    :param cycles: (6, c) sides and margins of each.
+    """
+    found = []
+    for one, two, _, *margins in cycles.T.tolist():
+        items = pairs.items[[pairs.first[one], pairs.second[one], pairs.second[two]]].tolist()
+        if margins[0] < 0:
+            items, margins = items[::-1], [-margins[i] for i in (1, 0, 2)]
+        names = [i if ids is None else ids[i] for i in items]
+        start = int(np.argmax(margins))  # from its strongest majority on
+        of, by = ((*each[start:], *each[:start]) for each in (names, margins))
+        found.append(Cycle(of, by))
+    found.sort(key=lambda cycle: (-min(cycle.margins), -sum(cycle.margins), str(cycle)))
+    return tuple(found[:WORST_SHOWN])
 
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
-    """Unordered pairs, of which the first has the smaller number by `order`.
+    """Unordered pairs, of which the first has the smaller number, in ascending order.
 
     Items are renumbered by how many others they were compared with: then each has few neighbours
-    with larger numbers, at most sqrt(2 pairs), whatever hubs there are, and triangles are counted
+    with larger numbers, at most sqrt(2 pairs), whatever hubs there are, and triples are looked at
     in bounded memory.
     """
 
@@ -144,98 +178,35 @@ class _Pairs:
         n, decided = duels.num_items, duels.decided
         winners, losers, counts = (x[decided] for x in (duels.winners, duels.losers, duels.counts))
         low = np.minimum(winners, losers)
-        key, pair = np.unique(low * n + np.maximum(winners, losers), return_inverse=True)
-        pair = pair.reshape(-1)
-        ends = np.stack(np.divmod(key, n))
+        ends = np.stack(np.divmod(np.unique(low * n + np.maximum(winners, losers)), n))
         degree = np.bincount(ends.ravel(), minlength=n)
-        items = np.argsort(degree, kind="stable")[int((degree == 0).sum()) :]
-        number = np.zeros(n, dtype=np.int64)
-        number[items] = np.arange(len(items))
-        first = number[ends].min(axis=0)
-        second = number[ends].max(axis=0)
-        won = np.where(number[winners] == first[pair], counts, 0)
-        return cls(first, second, _sums(pair, won), _sums(pair, counts), items)
-
-    def cycles(self) -> int:
-        """Triples i > j > k > i for i < j < k, or the other way round."""
-        margin = 2 * self.wins - self.totals
-        forward, backward = self._matrix(margin > 0), self._matrix(margin < 0)
-        return _closed(forward, backward) + _closed(backward, forward)
-
-    def triangles(self, mask: BoolArray | None = None) -> int:
-        """Triples compared in all three pairs, or in three pairs of a mask."""
-        matrix = self._matrix(np.ones(len(self.wins), dtype=bool) if mask is None else mask)
-        return _closed(matrix, matrix)
-
-    def cycles_of(self, at_least: int, limit: int) -> list[tuple[int, int, int]]:
-        """Up to `limit` cycles (a, b, c) of majorities by at least so many votes."""
-        margin = 2 * self.wins - self.totals
-        forward, backward = self._matrix(margin >= at_least), self._matrix(-margin >= at_least)
-        found: list[tuple[int, int, int]] = []
-        for step, back, turn in ((forward, backward, False), (backward, forward, True)):
-            closing = ((step @ step) * back).tocoo()
-            columns = step.tocsc()
-            for i, k in zip(closing.row, closing.col, strict=True):
-                out = step.indices[step.indptr[i] : step.indptr[i + 1]]
-                into = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
-                for j in np.intersect1d(out, into):
-                    found.append((int(k), int(j), int(i)) if turn else (int(i), int(j), int(k)))
-                    if len(found) >= limit:
-                        return found
-        return found
-
-    def margin(self, winner: int, loser: int) -> int:
-        """By how many votes one item, by its new number, is preferred to another."""
-        low, high = min(winner, loser), max(winner, loser)
-        at = int(np.flatnonzero((self.first == low) & (self.second == high))[0])
-        margin = int(2 * self.wins[at] - self.totals[at])
-        return margin if winner == low else -margin
-
-    def _matrix(self, mask: BoolArray) -> Any:
-        """Sparse (k, k) with 1 at (first, second) of the pairs of a mask."""
-        k = len(self.items)
-        ones = np.ones(int(mask.sum()), dtype=np.int64)
-        return csr_array((ones, (self.first[mask], self.second[mask])), shape=(k, k))
-
-
-def _sums(pair: IntArray, values: IntArray) -> IntArray:
-    """Sums of whole numbers for each pair, exact up to 2**63."""
-    result = np.zeros(int(pair.max()) + 1, dtype=np.int64)
-    np.add.at(result, pair, values)
-    return result
-
-
-def _closed(step: Any, close: Any) -> int:
-    """Paths i, j, k of two steps whose ends i, k are in `close`."""
-    return int(((step @ step) * close).sum())
-
-
-def _worst(graph: _Pairs, duels: Duels) -> tuple[Cycle, ...]:
-    """The cycles with the strongest weakest majority, then with the strongest in all."""
-    levels = np.unique(np.abs(2 * graph.wins - graph.totals))
-    levels = levels[levels > 0]
-    # The largest level with enough cycles; levels above it have fewer, all of which are listed.
-    low, high = 0, len(levels)
-    while low < high:
-        middle = (low + high) // 2
-        enough = len(graph.cycles_of(int(levels[middle]), WORST_SHOWN)) == WORST_SHOWN
-        low, high = (middle + 1, high) if enough else (low, middle)
-    found = [] if low == len(levels) else graph.cycles_of(int(levels[low]), WORST_SHOWN)
-    if low:
-        found += graph.cycles_of(int(levels[low - 1]), CYCLES_RANKED)
-    ids = duels.item_ids
-    cycles = []
-    for a, b, c in dict.fromkeys(found):
-        margins = graph.margin(a, b), graph.margin(b, c), graph.margin(c, a)
-        names = [int(i) if ids is None else ids[i] for i in graph.items[[a, b, c]]]
-        # From its strongest majority on.
-        start = int(np.argmax(margins))
-        turned = [(start + step) % 3 for step in range(3)]
-        cycles.append(
-            Cycle(
-                (names[turned[0]], names[turned[1]], names[turned[2]]),
-                (margins[turned[0]], margins[turned[1]], margins[turned[2]]),
-            )
+        items = np.argsort(degree, kind="stable")
+        number = np.argsort(items)
+        won, lost = number[winners], number[losers]
+        key, pair = np.unique(
+            np.minimum(won, lost) * n + np.maximum(won, lost), return_inverse=True
         )
-    cycles.sort(key=lambda cycle: (-min(cycle.margins), -sum(cycle.margins), str(cycle)))
-    return tuple(cycles[:WORST_SHOWN])
+        first, second = np.divmod(key, n)
+        pair = pair.reshape(-1)
+        # Whole numbers in doubles are exact up to 2**53, as are those of all duels.
+        wins, totals = (
+            np.bincount(pair, x).astype(np.int64) for x in (np.where(won < lost, counts, 0), counts)
+        )
+        return cls(first, second, wins, totals, items)
+
+    def triples(self) -> Iterator[IntArray]:
+        """Numbers (3, T) of the pairs (i, j), (j, k) and (i, k) of triples i < j < k, some at a
+        time."""
+        n, number = len(self.items), np.arange(len(self.first))
+        # From 1 on, as 0 is where two did not meet.
+        place = csr_matrix((number + 1, (self.first, self.second)), (n, n))
+        sizes = np.diff(place.indptr)[self.second]
+        ends = np.cumsum(sizes)
+        cuts = np.searchsorted(ends, np.arange(_AT_ONCE, ends[-1], _AT_ONCE))
+        for some in np.split(number, cuts):
+            one = np.repeat(some, sizes[some])
+            if not len(one):
+                continue
+            two = runs(place.indptr[self.second[some]], sizes[some])
+            three = np.asarray(place[self.first[one], self.second[two]]).ravel() - 1
+            yield np.stack([one, two, three])[:, three >= 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -51,7 +52,7 @@ def numbers_of(model: Any, names: Sequence[Hashable]) -> IntArray:
 
     :raises ValueError: one that there is not.
     """
-    place = {id_text(name): i for i, name in enumerate(names_of(model))}
+    place = {id_text(name): i for i, name in enumerate(names_of(model.duels))}
     for name in names:
         if id_text(name) not in place:
             raise ValueError(
@@ -76,7 +77,7 @@ def _stand(model: Any, at: Any) -> Stand | None:
         if places:
             contexts_at(model, places)  # refused
         return None
-    contexts, bases, names = contexts_at(model, places), candidates_of(model), names_of(model)
+    contexts, bases, names = contexts_at(model, places), candidates_of(model), names_of(model.duels)
     weight, count = contexts.counts / contexts.counts.sum(), len(contexts)
 
     def stand(numbers: IntArray, day: float) -> tuple[FloatArray, FloatArray]:
@@ -143,10 +144,7 @@ def leaders(model: Any, dates: Any, number: int = NAMED, at: Any = ()) -> list[H
     :param at: as for `history`.
     """
     first = [season["best"][0]["item"] for season in seasons(model, dates, 1, at)]
-    counts: dict[Hashable, int] = {}
-    for name in first:
-        counts[name] = counts.get(name, 0) + 1
-    return sorted(counts, key=lambda name: -counts[name])[:number]
+    return [name for name, _ in Counter(first).most_common(number)]
 
 
 def seasons(model: Any, dates: Any = None, number: int = 3, at: Any = ()) -> list[dict[str, Any]]:
@@ -159,7 +157,7 @@ def seasons(model: Any, dates: Any = None, number: int = 3, at: Any = ()) -> lis
         `utility` (less the average of those active) and `sd` of it.
     """
     days = grid_of(model, number=SEASONS + 1)[1:] if dates is None else dates
-    names = names_of(model)
+    names = names_of(model.duels)
     rows = model.in_time.rows_at()
     every = np.arange(len(rows))
     found = trajectories_of(model, every, days, stand=_stand(model, at), among_active=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 from scipy import sparse, special
 
-from sparse_prefgp.analysis.verdict_scores import Verdicts
+from sparse_prefgp.analysis.board_votes import incidence
+from sparse_prefgp.analysis.verdict_scores import Verdicts, ends_of_share
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.models.likelihood import usual
@@ -19,7 +19,7 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.words import agreeing, and_so, counted
 from sparse_prefgp.tell.result import Result
-from sparse_prefgp.tell.tables import MISSING, Column, Table, flag, records
+from sparse_prefgp.tell.tables import MISSING, Column, Table, ends_in, flag, records
 
 # A judge whose votes are as rare as that among those of a coin is told to reverse, over all judges.
 REVERSED_BELOW = 0.01
@@ -28,27 +28,19 @@ _NOTHING = 1e-9
 _NAMED = 5
 
 
-def _number(value: float) -> str:
-    return MISSING if value != value else f"{value:z.2f}"
-
-
-def _ends(ends: Sequence[float]) -> str:
-    return MISSING if ends[0] != ends[0] else f"{ends[0]:z.2f} to {ends[1]:z.2f}"
-
-
 _INTERVALS = ("noise", "margin", "lean", "agreement")
 COLUMNS = (
     Column("judge", "judge", str, left=True),
     Column("votes", "votes", ",.0f"),
-    Column("noise", "noise", _number),
-    Column("noise_interval", "noise interval", _ends, spare=5),
-    Column("margin", "margin", _number),
-    Column("margin_interval", "margin interval", _ends, spare=3),
-    Column("lean", "lean", _number),
-    Column("lean_interval", "lean interval", _ends, spare=4),
-    Column("agreement", "agrees", _number),
-    Column("agreement_interval", "interval", _ends, spare=6),
-    Column("expected", "expected", _number, spare=7),
+    Column("noise", "noise", "z.2f"),
+    Column("noise_interval", "noise interval", ends_in("z.2f"), spare=5),
+    Column("margin", "margin", "z.2f"),
+    Column("margin_interval", "margin interval", ends_in("z.2f"), spare=3),
+    Column("lean", "lean", "z.2f"),
+    Column("lean_interval", "lean interval", ends_in("z.2f"), spare=4),
+    Column("agreement", "agrees", "z.2f"),
+    Column("agreement_interval", "interval", ends_in("z.2f"), spare=6),
+    Column("expected", "expected", "z.2f", spare=7),
     Column("reversed", "reversed", flag),
 )
 
@@ -111,17 +103,6 @@ class Judges(Result):
         return text
 
 
-class Agreement(NamedTuple):
-    """How often a judge names the side that the other judges call the better one."""
-
-    decided: float
-    """Votes that one side won."""
-    agreeing: float
-    """Those for the side of the larger utility, side and style included and his lean left out."""
-    expected: float
-    """The share that his noise lets expect."""
-
-
 def judges(model: Any, *, level: float = 0.9) -> Judges:
     """What a model has learned of its judges.
 
@@ -144,89 +125,64 @@ def judges(model: Any, *, level: float = 0.9) -> Judges:
         )
     names, graph = at_mode.duels.group_names, at_mode.graph
     votes = np.bincount(graph.groups, graph.counts, len(names))
-    frame: dict[str, Any] = {"judge": [*names], "votes": votes}
-    frame |= _noises(at_mode, level, votes.astype(np.float64))
     lean_by, leans = _leans(model, level, len(names))
-    found = agreements(at_mode)
-    decided = np.array([one.decided for one in found])
-    agreed = np.array([one.agreeing for one in found])
-    frame |= leans | {"decided": decided}
-    with np.errstate(invalid="ignore"):
-        frame["agreement"] = agreed / np.where(decided > 0.0, decided, np.nan)
-    tail = 0.5 - 0.5 * level
-    rest = decided - agreed
-    low = np.where(agreed > 0.0, special.betaincinv(np.maximum(agreed, 1e-9), rest + 1, tail), 0.0)
-    high = np.where(
-        rest > 0.0, special.betaincinv(agreed + 1, np.maximum(rest, 1e-9), 1.0 - tail), 1.0
-    )
-    for name, ends in (("lower", low), ("upper", high)):
-        frame[f"agreement_{name}"] = np.where(decided > 0.0, ends, np.nan)
-    frame["expected"] = [one.expected for one in found]
+    decided, agreed, expected = agreements(at_mode)
+    known = np.where(decided > 0.0, decided, np.nan)
+    ends = ends_of_share(agreed, decided, level)
+    lower, upper = (np.where(decided > 0.0, end, np.nan) for end in ends)
     by_chance = special.bdtr(np.floor(agreed), np.ceil(np.maximum(decided, 1.0)).astype(int), 0.5)
-    frame["reversed"] = (decided > 0.0) & (by_chance < REVERSED_BELOW / len(names))
+    frame = {
+        "judge": [*names],
+        "votes": votes,
+        **_noises(at_mode, level, votes.astype(np.float64)),
+        **leans,
+        "decided": decided,
+        "agreement": agreed / known,
+        "agreement_lower": lower,
+        "agreement_upper": upper,
+        "expected": expected,
+        "reversed": (decided > 0.0) & (by_chance < REVERSED_BELOW / len(names)),
+    }
     table = require_pandas().DataFrame(frame).sort_values("votes", ascending=False, kind="stable")
     return Judges(table.reset_index(drop=True), level, lean_by)
 
 
 def _noises(model: Any, level: float, votes: FloatArray) -> dict[str, FloatArray]:
     """Noise and margin of each judge, times those of the usual judge, with intervals."""
-    likelihood = model.likelihood
-    ratio = likelihood.noise_ratio.numpy()
-    scale = None if likelihood.cut_scale is None else likelihood.cut_scale.numpy()
+    parameters = model.likelihood.noise_ratio, model.likelihood.cut_scale
     information = _information(model)
-    for place, parameter in enumerate((likelihood.noise_ratio, likelihood.cut_scale)):
+    for place, parameter in enumerate(parameters):
         if parameter is not None and parameter.prior is not None:
             information[:, place, place] += float(np.asarray(parameter.prior.scale)) ** -2.0
-    if scale is None:
+    if parameters[1] is None:
         information = information[:, :1, :1]
     with np.errstate(divide="ignore"):
         covariance = np.linalg.inv(information)
     sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     reach = float(special.ndtri(0.5 + 0.5 * level)) * sd
-    if scale is None:
-        scale, reach = np.full(len(ratio), np.nan), np.tile(reach, 2)
     found: dict[str, FloatArray] = {}
-    for name, values, place in (("noise", ratio, 0), ("margin", scale, 1)):
+    far = {"noise": reach[:, 0], "margin": reach[:, -1]}  # which is of no use without margins
+    for name, parameter in zip(far, parameters, strict=True):
+        values = np.full(len(votes), np.nan) if parameter is None else parameter.numpy()
         values = values / usual(values, votes)
-        found[name] = values
-        for end, sign in (("lower", -1.0), ("upper", 1.0)):
-            found[f"{name}_{end}"] = values * np.exp(sign * reach[:, place])
+        found |= {name: values, f"{name}_lower": values * np.exp(-far[name])}
+        found[f"{name}_upper"] = values * np.exp(far[name])
     return found
 
 
 def _information(model: Any) -> FloatArray:
     """Of the logarithms of noise and margin of each judge, (J, 2, 2): the Fisher information of a
     vote at its cavity, added up."""
-    graph, likelihood, solution = model.graph, model.likelihood, model._inferred().solution
+    graph, solution = model.graph, model._inferred().solution
     prior = solution.prior
     point = solution.engine.at(prior.covariance, prior.factors, solution.sites)
     nu, tau = (part.numpy() for part in solution.sites)
     mean, variance = point.found.mean.numpy(), point.found.variance.numpy()
     cavity = variance / (1.0 - tau * variance)
     mean = cavity * (mean / variance - nu)
-    noise = 2.0 * float(likelihood.noise.numpy()) * likelihood.noise_ratio.numpy()[graph.groups]
-    margin = np.zeros(len(noise))
-    if likelihood.margin is not None:
-        margin += float(likelihood.margin.numpy())
-    if likelihood.cut_scale is not None:
-        margin *= likelihood.cut_scale.numpy()[graph.groups]
-    each = information_of_votes(mean, cavity, noise, margin)
-    groups = len(model.duels.group_names)
-    return np.array(
-        [[np.bincount(graph.groups, graph.counts * one, groups) for one in row] for row in each]
-    ).transpose(2, 0, 1)
-
-
-def information_of_votes(
-    mean: FloatArray, variance: FloatArray, noise: FloatArray, margin: FloatArray
-) -> FloatArray:
-    """Fisher information of the logarithms of noise variance and margin in one vote, (2, 2, t).
-
-    :param mean: (t,) of the difference of the utilities, whose variance is `variance` (t,).
-    :param noise: (t,) variance of the noise of the difference.
-    :param margin: (t,) within which a vote is a tie; 0 for votes without ties.
-    """
-    return Verdicts.of(mean, variance, noise, margin if margin.any() else None).information
+    noise, margin = (each[graph.groups] for each in model.likelihood.of_judges)
+    votes = Verdicts.of(mean, cavity, noise, margin if margin.any() else None)
+    return votes.informations(graph.counts, graph.groups, len(model.duels.group_names))
 
 
 def _leans(model: Any, level: float, number: int) -> tuple[str, dict[str, FloatArray]]:
@@ -273,7 +229,8 @@ class LinearForm:
         items, item = graph.items
         effects, own = model.terms.effects(model.inputs.columns), _leans_of_judges(model)
         others = [one for one in effects if one not in own]
-        labels = [(one, level) for one in others for level in range(_levels(model, one))]
+        levels = {one.by: range(len(model.duels.label_names[one.by])) for one in others}
+        labels = [(one, level) for one in others for level in levels[one.by]]
         n, c = len(items), layout.covariates
         rows = np.zeros((n + c + len(labels), layout.width))
         rows[:, : layout.first_covariate] = items[0]
@@ -294,14 +251,9 @@ class LinearForm:
         for row, (one, _) in enumerate(labels, n + c):
             step[row, n + one.place - layout.first_covariate] = -1.0
         mean, covariance = step @ mean, step @ covariance @ step.T
-        t = graph.num_sites
-        ends = item[graph.losers], item[graph.winners]
-        signs = np.repeat([1.0, -1.0], t)
-        between = sparse.csr_matrix(
-            (signs, (np.tile(np.arange(t), 2), np.concatenate(ends))), shape=(t, n)
-        )
         sides = graph.rows[graph.losers], graph.rows[graph.winners]
         places = slice(layout.first_covariate, layout.first_level)
+        between = incidence(item[graph.losers], item[graph.winners], n)
         parts = [between, sides[0][:, places] - sides[1][:, places]]
         for one, level in labels:
             at = [side[:, one.place] * (side[:, one.level] == level) for side in sides]
@@ -310,8 +262,8 @@ class LinearForm:
         return cls(
             mean,
             covariance,
-            sparse.hstack([sparse.csr_matrix(part) for part in parts]).tocsr(),
-            np.array(leans).reshape(len(own), t).T,
+            sparse.hstack([sparse.csr_array(part) for part in parts]).tocsr(),
+            np.array(leans).reshape(len(own), graph.num_sites).T,
             np.array([float(one.variance.numpy()) for one in own]),
         )
 
@@ -329,48 +281,43 @@ class LinearForm:
         by_lean = t[:, None] * z
         shift = r - by_lean @ known @ (z.T @ r)
         if len(t) <= len(self.mean):
-            mean, between = x @ self.mean, np.asarray(x @ (x @ self.covariance).T)
+            mean, between = x @ self.mean, x @ (x @ self.covariance).T
             precision: FloatArray = np.diag(t) - by_lean @ known @ by_lean.T
             back = np.linalg.inv(np.eye(len(t)) - between @ precision)
             apart = back @ between
             return back @ mean - apart @ shift, np.diag(apart)
-        told = np.asarray((x.T @ x.multiply(t[:, None])).todense())
-        through = np.asarray(x.T @ by_lean)
+        told = (x.T @ x.multiply(t[:, None])).toarray()
+        through = x.T @ by_lean
         told -= through @ known @ through.T
         own = np.linalg.inv(self.covariance)
         apart = np.linalg.inv(own - told)
         mean = apart @ (own @ self.mean - x.T @ shift)
-        return np.asarray(x @ mean), np.asarray(x.multiply(x @ apart).sum(1)).ravel()
+        return x @ mean, x.multiply(x @ apart).sum(1)
 
 
-def _levels(model: Any, effect: Any) -> int:
-    return len(model.duels.label_names[effect.by])
-
-
-def agreements(model: Any) -> list[Agreement]:
-    """Of each judge, in the order of `group_names`.
+def agreements(model: Any) -> FloatArray:
+    """(3, J), of each judge in the order of `group_names`: votes that one side won; of these, those
+    for the side that the other judges call the better one, side and style included and his lean
+    left out; and the share that his noise lets expect.
 
     :param model: at one set of hyperparameters, of duels in memory, with noise by judge.
     """
-    graph, likelihood = model.graph, model.likelihood
+    graph = model.graph
     form = LinearForm.of(model)
     nu, tau = (part * graph.counts for part in model.inference.sites())
-    ratio = likelihood.noise_ratio.numpy()
-    margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
-    scale = np.ones(len(ratio)) if likelihood.cut_scale is None else likelihood.cut_scale.numpy()
+    noises, margins = model.likelihood.of_judges
     order = np.argsort(graph.groups, kind="stable")
-    ends = np.cumsum(np.bincount(graph.groups, minlength=len(ratio)))
-    found = []
+    ends = np.cumsum(np.bincount(graph.groups, minlength=len(noises)))
+    found = np.empty((3, len(noises)))
     for judge, which in enumerate(np.split(order, ends[:-1])):
         mean, variance = form.without(tau, nu, which)
-        noise = 2.0 * float(likelihood.noise.numpy()) * ratio[judge]
-        sd = np.sqrt(np.maximum(variance, 0.0) + noise)
+        sd = np.sqrt(np.maximum(variance, 0.0) + noises[judge])
         # The winner is the better one where z, what the loser is above the winner, is below 0.
         decided = graph.won[which] & (np.abs(mean) > _NOTHING * sd)
         count, ahead = graph.counts[which][decided], mean[decided] < 0.0
-        cut, far, wide = margin * scale[judge], np.abs(mean[decided]), sd[decided]
+        cut, far, wide = margins[judge], np.abs(mean[decided]), sd[decided]
         right, wrong = special.ndtr((far - cut) / wide), special.ndtr((-far - cut) / wide)
         total = float(count.sum())
         expected = float(count @ (right / (right + wrong)) / total) if total else np.nan
-        found.append(Agreement(total, float(count @ ahead), expected))
+        found[:, judge] = total, count @ ahead, expected
     return found

@@ -50,33 +50,33 @@ class Added:
         return Added(
             weights @ self.gradient,
             squares @ self.own,
-            np.asarray(weights @ self.through_border),
-            sparse.csr_array(weights @ self.through_leans),
-            np.asarray(used @ self.votes).astype(np.int64),
+            weights @ self.through_border,
+            weights @ self.through_leans,
+            (used @ self.votes).astype(np.int64),
         )
 
     @cached_property
     def information(self) -> FloatArray:
         """(k,); NaN of columns that others leave nothing of."""
         through = np.einsum("kp,kp->k", self.through_border, self.through_border)
-        leans = np.asarray(self.through_leans.multiply(self.through_leans).sum(1)).reshape(-1)
+        leans = self.through_leans.multiply(self.through_leans).sum(1)
         left = self.own - through - leans
         return np.where(left > _LEFT * self.own, left, np.nan)
 
     @property
     def size(self) -> FloatArray:
         """(k,) the number of each column by one step."""
-        return np.asarray(self.gradient / self.information)
+        return self.gradient / self.information
 
     @property
     def sd(self) -> FloatArray:
         """(k,) of it."""
-        return np.asarray(1.0 / np.sqrt(self.information))
+        return 1.0 / np.sqrt(self.information)
 
     @property
     def p(self) -> FloatArray:
         """(k,) two-sided."""
-        return np.asarray(2.0 * ndtr(-np.abs(self.gradient) / np.sqrt(self.information)))
+        return 2.0 * ndtr(-np.abs(self.gradient) / np.sqrt(self.information))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,12 +110,7 @@ class Board:
     @cached_property
     def of_judges(self) -> LeanOfVotes | None:
         """The lean that is eliminated: the first one of judges."""
-        judge = self.votes.judge
-        for lean in self.votes.leans:
-            if judge is not None and lean.labels.names == judge.names:
-                if np.array_equal(lean.labels.numbers, judge.numbers):
-                    return lean
-        return None
+        return next((lean for lean in self.votes.leans if lean.of_judges), None)
 
     @cached_property
     def _leans_of_border(self) -> list[LeanOfVotes]:
@@ -149,7 +144,12 @@ class Board:
         votes, others = self.votes, self._leans_of_border
         spread = [np.full(len(one.labels.names), np.sqrt(one.variance)) for one in others]
         spread = np.concatenate([np.sqrt(votes.variances), *spread, np.ones(self.added.shape[1])])
-        return np.asarray(block_diag(votes.prior, np.diag(spread)))
+        return block_diag(votes.prior, np.diag(spread))
+
+    @property
+    def lean_variance(self) -> float:
+        """Of the leans that are eliminated; 1 without any."""
+        return 1.0 if self.of_judges is None else self.of_judges.variance
 
     @cached_property
     def lean_columns(self) -> FloatArray:
@@ -159,38 +159,40 @@ class Board:
         return self.votes.covariates[:, self.of_judges.covariate]
 
     @cached_property
-    def _of_leans(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Precision (J,) and shift (J,) of leans by themselves, and (q, J) between these and the
-        border, over the precision; J is 1 without leans."""
-        place, size, prior = self._place, 1, np.ones(1)
-        if self.of_judges is not None:
-            size = len(self.of_judges.labels.names)
-            prior = np.full(size, 1.0 / self.of_judges.variance)
-        x = self.lean_columns
-        alone = np.bincount(place, self.precision * x**2, size) + prior
-        shift = np.bincount(place, self.shift * x, size)
-        where = np.arange(len(x)), place
-        between = self._weighted.T @ sparse.csr_array((x, where), (len(x), size))
-        return np.asarray(alone), np.asarray(shift, float), np.asarray(between.todense() / alone)
-
-    @cached_property
     def _place(self) -> IntArray:
         if self.of_judges is None:
             return np.zeros(len(self.kept), dtype=np.int64)
         return self.of_judges.labels.numbers.astype(np.int64)
 
     @cached_property
+    def _whose(self) -> sparse.csr_array:
+        """(t, J), `lean_columns` in the columns of the judges; J is 1 without leans."""
+        size = 1 if self.of_judges is None else len(self.of_judges.labels.names)
+        where = np.arange(len(self.kept)), self._place
+        return sparse.csr_array((self.lean_columns, where), (len(self.kept), size))
+
+    @cached_property
+    def _of_leans(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Precision (J,) and shift (J,) of leans by themselves, and (q, J) between these and the
+        border, over the precision."""
+        place, x, size = self._place, self.lean_columns, self._whose.shape[1]
+        alone = np.bincount(place, self.precision * x**2, size) + 1.0 / self.lean_variance
+        shift = np.bincount(place, self.shift * x, size)
+        between = self._weighted.T @ self._whose
+        return alone, np.asarray(shift, float), between.toarray() / alone
+
+    @cached_property
     def _system(self) -> tuple[FloatArray, FloatArray]:
         """Precision (q, q) and shift (q,) of the border by the votes, leans eliminated."""
         alone, shift, share = self._of_leans
-        matrix = np.asarray((self.columns.T @ self._weighted).todense())
+        matrix = (self.columns.T @ self._weighted).toarray()
         return matrix - (share * alone) @ share.T, self.columns.T @ self.shift - share @ shift
 
     @cached_property
     def _own_information(self) -> FloatArray:
         """(k,) of the columns added, by themselves, of all votes."""
         weight = self.votes.tau * self.votes.counts
-        return np.asarray(self.added.multiply(self.added).T @ weight).reshape(-1)
+        return self.added.multiply(self.added).T @ weight
 
     def _solved(self, matrix: FloatArray, shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean (q,) and a root (q, p) of the covariance, of a system as `_system` gives it."""
@@ -244,40 +246,34 @@ class Board:
         alone, _, share = self._of_leans
         x = sparse.csr_array(columns)
         weighted = sparse.csr_array(x.multiply(self.precision[:, None])).T
-        whose = sparse.csr_array(
-            (self.lean_columns, (np.arange(len(self.kept)), self._place)),
-            (len(self.kept), len(alone)),
-        )
-        with_leans = sparse.csr_array(weighted @ whose)
-        reduced = (weighted @ self.columns).todense() - with_leans @ share.T
+        with_leans = weighted @ self._whose
+        reduced = (weighted @ self.columns).toarray() - with_leans @ share.T
         used = x.astype(bool).astype(float).T @ (self.votes.counts * self.kept)
         return Added(
             x.T @ (self.shift - self.precision * self.marginals[0]),
-            np.asarray(x.multiply(x).T @ self.precision).reshape(-1),
-            np.asarray(reduced @ self.posterior[1]),
+            x.multiply(x).T @ self.precision,
+            reduced @ self.posterior[1],
             sparse.csr_array(with_leans.multiply(1.0 / np.sqrt(alone)[None])),
             used.astype(np.int64),
         )
 
-    def _in_border(self, first: int, count: int) -> tuple[FloatArray, FloatArray]:
+    def _of_border(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Mean and variance of utilities, coefficients, and each lean that is not eliminated."""
         mean, half = self.posterior
-        here = slice(first, first + count)
-        return mean[here], np.einsum("cp,cp->c", half[here], half[here])
+        sizes = [len(self.votes.prior), self.votes.covariates.shape[1]]
+        sizes += [len(lean.labels.names) for lean in self._leans_of_border]
+        both = mean, np.einsum("cp,cp->c", half, half)
+        return [*zip(*(np.split(each, np.cumsum(sizes)) for each in both), strict=True)]
 
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of the coefficients of the covariates, (C,) each."""
-        return self._in_border(len(self.votes.prior), self.votes.covariates.shape[1])
+        return self._of_border()[1]
 
     def leans_of(self, lean: LeanOfVotes) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of the numbers of a lean, (J,) each."""
         if lean is self.of_judges:
             return self.leans
-        first = len(self.votes.prior) + self.votes.covariates.shape[1]
-        for other in self._leans_of_border:
-            if other is lean:
-                break
-            first += len(other.labels.names)
-        return self._in_border(first, len(lean.labels.names))
+        return self._of_border()[2 + self._leans_of_border.index(lean)]
 
     # Votes left out.
 
@@ -291,7 +287,7 @@ class Board:
         onto = np.zeros((len(votes.names), len(weight)))
         onto[votes.model_of_row, np.arange(len(weight))] = weight
         onto /= onto.sum(1, keepdims=True)
-        return np.asarray(onto - onto.mean(0))
+        return onto - onto.mean(0)
 
     def utilities(self, solved: tuple[FloatArray, FloatArray] | None = None) -> Any:
         """Mean and variance of utilities of models, less their mean, (n,) each.
@@ -307,18 +303,12 @@ class Board:
         """Mean (q,) of the border and a root of its covariance without the votes of a judge."""
         assert self.votes.judge is not None
         rows = np.flatnonzero(self.votes.judge.numbers == judge)
-        if self.of_judges is None:
-            matrix, shift = self._of_votes(rows)
-        else:
+        x = self.columns[rows].toarray()
+        matrix, shift = x.T @ (x * self.precision[rows, None]), x.T @ self.shift[rows]
+        if self.of_judges is not None:
             alone, own, share = self._of_leans
-            matrix, shift = self._of_votes(rows)
             between = share[:, judge]
             matrix -= alone[judge] * np.outer(between, between)
             shift = shift - own[judge] * between
         whole, total = self._system
         return self._solved(whole - matrix, total - shift)
-
-    def _of_votes(self, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-        """What some votes say of the border."""
-        x = self.columns[rows].toarray()
-        return x.T @ (x * self.precision[rows, None]), x.T @ self.shift[rows]

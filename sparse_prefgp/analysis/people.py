@@ -75,16 +75,9 @@ def taste_share(
         return TasteShare(np.nan, np.nan, np.nan)
     parts: list[Any] = list(parts_of(model.terms.taste))
     first, second = (tf.constant(inputs[side]) for side in np.triu_indices(len(inputs), 1))
-    sizes = np.array(
-        [
-            float(
-                tf.reduce_mean(
-                    pair_difference_variance(on_rows(part, model.inputs.layout), first, second)
-                )
-            )
-            for part in parts
-        ]
-    )
+    kernels = [on_rows(part, model.inputs.layout) for part in parts]
+    apart = [pair_difference_variance(kernel, first, second) for kernel in kernels]
+    sizes = np.array([float(tf.reduce_mean(each)) for each in apart])
     if model.terms.by_features is not None:
         parts.append(_Coefficients(model.terms.by_features))
         sizes = np.append(sizes, _by_features(model, first, second))
@@ -128,7 +121,7 @@ def _shared_squares(model: Any, inputs: FloatArray, rng: np.random.Generator) ->
     values, vectors = np.linalg.eigh(level @ covariance[0] @ level)
     noise = rng.normal(size=(len(values), _DRAWS))
     drawn = level @ mean + (vectors * np.sqrt(np.maximum(values, 0.0))) @ noise
-    return np.asarray(2.0 * (drawn**2).sum(0) / (len(inputs) - 1))
+    return 2.0 * (drawn**2).sum(0) / (len(inputs) - 1)
 
 
 def _learned(part: Any) -> bool:
@@ -139,18 +132,18 @@ def _learned(part: Any) -> bool:
 def _curvature(model: Any, parts: list[Any]) -> FloatArray:
     """Second derivatives of the training loss in the logs of variances, (k, k), by slopes."""
     variances = [part.variance for part in parts]
+    free = [variance.unconstrained_variable for variance in variances]
 
-    def slopes() -> FloatArray:
-        free = [variance.unconstrained_variable for variance in variances]
+    def slopes_at(variance: gpflow.Parameter, value: FloatArray) -> FloatArray:
+        variance.assign(value)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(free)
             loss = model.training_loss()
         found = []
-        for variance, each in zip(variances, tape.gradient(loss, free), strict=True):
-            inside = variance.unconstrained_variable
-            rate = variance.numpy()
-            if variance.transform is not None:
-                rate = rate / np.exp(variance.transform.forward_log_det_jacobian(inside, 0).numpy())
+        for one, inside, each in zip(variances, free, tape.gradient(loss, free), strict=True):
+            rate = one.numpy()
+            if one.transform is not None:
+                rate = rate / np.exp(one.transform.forward_log_det_jacobian(inside, 0).numpy())
             found.append(float(np.sum(each.numpy() * rate)))
         return np.array(found)
 
@@ -158,10 +151,7 @@ def _curvature(model: Any, parts: list[Any]) -> FloatArray:
     rows = []
     try:
         for variance, value in zip(variances, before, strict=True):
-            ends = []
-            for sign in (1.0, -1.0):
-                variance.assign(value * np.exp(sign * _STEP))
-                ends.append(slopes())
+            ends = [slopes_at(variance, value * np.exp(sign * _STEP)) for sign in (1.0, -1.0)]
             variance.assign(value)
             rows.append((ends[0] - ends[1]) / (2.0 * _STEP))
     finally:
@@ -169,7 +159,7 @@ def _curvature(model: Any, parts: list[Any]) -> FloatArray:
             variance.assign(value)
         model.infer()
     found = np.array(rows)
-    return np.asarray(0.5 * (found + found.T))
+    return 0.5 * (found + found.T)
 
 
 def compared_on(model: Predicts) -> ItemSet:
@@ -201,19 +191,15 @@ def people(model: Predicts) -> Any:
     scale = np.sqrt((both**2).sum(1) * (shared**2).sum())
     agreement = np.divide(both @ shared, scale, out=np.full(len(own), np.nan), where=scale > 0.0)
     names = duels.people_names or ()
-    number, events = duels.people, duels.events
-    asked = np.bincount(number, weights=events.totals, minlength=len(names))
-    ids = np.empty(len(items.ids), dtype=object)
-    ids[:] = items.ids
+    asked = np.bincount(duels.people, duels.events.totals, len(names))
     frame = require_pandas().DataFrame(
         {
             "person": list(names),
             "comparisons": np.round(asked).astype(int),
             "distance": np.sqrt(np.mean(own**2, 1)),
             "agreement": agreement,
-            "likes_more": ids[own.argmax(1)],
-            "likes_less": ids[own.argmin(1)],
+            "likes_more": [items.ids[i] for i in own.argmax(1)],
+            "likes_less": [items.ids[i] for i in own.argmin(1)],
         }
     )
-    order = np.argsort(-frame["distance"].to_numpy(), kind="stable")
-    return frame.iloc[order].reset_index(drop=True)
+    return frame.sort_values("distance", ascending=False, kind="stable", ignore_index=True)

@@ -54,10 +54,8 @@ def rank_sets(
     apart, below, above = draws - mean, np.zeros(sd.shape, bool), np.zeros(sd.shape, bool)
     for i, own in enumerate(sd):
         others = np.flatnonzero(own > 0.0)
-        furthest = np.zeros(len(draws))
-        if len(others):
-            distance = np.abs(apart[:, others] - apart[:, i, None]) / own[others]
-            furthest = distance.max(1)
+        distance = np.abs(apart[:, others] - apart[:, i, None]) / own[others]
+        furthest = distance.max(1, initial=0.0)
         reach = np.quantile(furthest, level) * own
         above[i], below[i] = mean > mean[i] + reach, mean < mean[i] - reach
     tail = 0.5 - 0.5 * level
@@ -103,16 +101,19 @@ class JointUtilities:
         within = np.tensordot(self.weights, self.covariances, 1)
         return mean, within + apart.T @ apart
 
-    def scores(self, noise_variance: float, margin: float | None = None) -> FloatArray:
+    def scores(self, noise: float, margin: float | None = None) -> FloatArray:
         """Expected score of each item (row) in one duel with each other, (c, c): the chance of a
-        win and half of that of a tie, at the usual noise, sides and covariates being equal."""
+        win and half of that of a tie, at the usual noise, sides and covariates being equal.
+
+        :param noise: its variance, of a duel.
+        """
         cut, total = margin or 0.0, np.zeros(self.covariances.shape[1:])
         for weight, mean, covariance in zip(
             self.weights, self.means, self.covariances, strict=True
         ):
             own = np.diag(covariance)
             variance = np.maximum(own[:, None] + own - 2.0 * covariance, 0.0)
-            sd, apart = np.sqrt(variance + 2.0 * noise_variance), mean[:, None] - mean
+            sd, apart = np.sqrt(variance + noise), mean[:, None] - mean
             total += weight * 0.5 * (ndtr((apart - cut) / sd) + ndtr((apart + cut) / sd))
         return total
 

@@ -44,7 +44,7 @@ from sparse_prefgp.support.checks import (
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import id_text, shortened
 from sparse_prefgp.tell.result import Result
-from sparse_prefgp.tell.tables import Column, Table
+from sparse_prefgp.tell.tables import Column, Table, records
 
 LINEAR_PROBIT, BRADLEY_TERRY, COIN = "linear_probit", "bradley_terry", "coin"
 CONDITIONAL_LOGIT, EQUAL_SHARES = "conditional_logit", "equal_shares"
@@ -102,8 +102,8 @@ class LinearLoss:
     def log_probabilities(self, a: FloatArray) -> FloatArray:
         """(s,) of what was chosen."""
         if self.probit:
-            return np.asarray(special.log_ndtr(a))
-        return np.asarray(-np.logaddexp(0.0, np.logaddexp.reduceat(-a, self.first)))
+            return special.log_ndtr(a)
+        return -np.logaddexp(0.0, np.logaddexp.reduceat(-a, self.first))
 
     def value(self, a: FloatArray) -> float:
         """The loss, in nats."""
@@ -116,24 +116,22 @@ class LinearLoss:
         log_p, weight = (
             np.repeat(x, self.others) for x in (self.log_probabilities(a), self.weight)
         )
-        return np.asarray(-weight * np.exp(log_p - a))
+        return -weight * np.exp(log_p - a)
 
     def hessian(self, a: FloatArray) -> FloatArray:
         """(D, D) with respect to the weights."""
         if self.probit:
-            return np.asarray(
-                self.x.T @ (self.x * (self.weight * probit_derivatives(a)[1])[:, None])
-            )
+            return self.x.T @ (self.x * (self.weight * probit_derivatives(a)[1])[:, None])
         weighted = -self.slope(a)[:, None] * self.x
         sums = np.add.reduceat(weighted, self.first)
-        return np.asarray(self.x.T @ weighted - sums.T @ (sums / self.weight[:, None]))
+        return self.x.T @ weighted - sums.T @ (sums / self.weight[:, None])
 
     def part(self, units: BoolArray) -> LinearLoss:
         """That of some of the units, a mask of them."""
         kept, others = units[self.unit], self.others
         return LinearLoss(
             self.x[np.repeat(kept, others)],
-            np.append(0, np.cumsum(others[kept]))[:-1],
+            _starts(others[kept]),
             self.weight[kept],
             self.unit[kept],
             self.event[kept],
@@ -178,14 +176,15 @@ def newton(loss: LinearLoss, ridge: float, start: FloatArray) -> FloatArray:
         decrement = float(gradient @ step)
         if decrement <= 1e-12 * (1.0 + abs(value)):
             return w - step
-        move = loss.x @ step
+        before, move = value, loss.x @ step
         for size in _STEP_SIZES:
-            trial_value = penalised(activation - size * move, w - size * step)
-            if trial_value <= value - 1e-4 * size * decrement:
+            trial = activation - size * move, w - size * step
+            value = penalised(*trial)
+            if value <= before - 1e-4 * size * decrement:
                 break
-        if trial_value >= value:  # nothing left but rounding
+        if value >= before:  # nothing left but rounding
             break
-        w, activation, value = w - size * step, activation - size * move, trial_value
+        activation, w = trial
     return w
 
 
@@ -233,14 +232,13 @@ def fitted(
     :raises ValueError: what `conditional_logit` raises of ridges and folds.
     """
     grid = np.unique(np.asarray(ridge, dtype=np.float64))[::-1].tolist()
-    if not (grid == [0.0] or (grid and grid[-1] > 0.0 and np.all(np.isfinite(grid)))):
+    if grid != [0.0] and not (grid and grid[-1] > 0.0 and np.all(np.isfinite(grid))):
         raise ValueError(f"ridge is {shortened(ridge)}; give 0 alone, or one or more above 0.")
     check_number("folds", folds, least=2, whole=True)
     if not names:
         return replace(KNOWS_NOTHING, probit=loss.probit)
     loss = replace(loss, x=loss.x / scale)
-    table: tuple[tuple[float, float], ...] = ()
-    best = grid[0] if len(grid) == 1 else 1.0
+    table, best = tuple[tuple[float, float], ...](), grid[0] if len(grid) == 1 else 1.0
     if best == 0.0:
         at_start = loss.hessian(np.zeros(loss.x.shape[0]))
         values, vectors = np.linalg.eigh(at_start)
@@ -263,12 +261,9 @@ def fitted(
             "the coefficients have no finite values; give a ridge above 0."
         )
     covariance = linalg.inv(hessian + best * np.eye(len(scale))) / np.outer(scale, scale)
-    coefficients = weights / scale
-    for array in (coefficients, covariance):
-        array.setflags(write=False)
     likelihood = -loss.value(loss.x @ weights)
     return LinearRival(
-        coefficients, names, covariance, likelihood, loss.total, best, table, loss.probit
+        weights / scale, names, covariance, likelihood, loss.total, best, table, loss.probit
     )
 
 
@@ -313,7 +308,7 @@ class LinearRival(Result):
     def standard_errors(self) -> FloatArray:
         """(D,) of the coefficients."""
         assert self.covariance is not None
-        return np.asarray(np.sqrt(np.diag(self.covariance)))
+        return np.sqrt(np.diag(self.covariance))
 
     @property
     def num_features(self) -> int:
@@ -340,7 +335,7 @@ class LinearRival(Result):
         check_shape("features", x, "sets", "alternatives", width, hint=_FITTED_TO)
         seen = np.where(there[..., None], x, 0.0)[..., :size]
         check_finite("features", seen)
-        return np.asarray(special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1))
+        return special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1)
 
     def utilities(self, features: FloatArray, events: Answers) -> FloatArray:
         """(s,) of each side of questions between rows.
@@ -362,18 +357,19 @@ class LinearRival(Result):
         products = self.coefficients[base:].reshape(base, -1)
         weights = np.column_stack([self.coefficients[:base], products])
         if self.of_items:
-            number = np.where((x[:, 0] >= 0) & (x[:, 0] < own), x[:, 0], own).astype(np.int64)
-            found = np.append(weights[:own], [[0.0]], 0)[number][place]
+            known = (x >= 0.0) & (x < own)
+            found = np.where(known, weights[np.where(known, x, 0)[:, 0].astype(np.int64)], 0.0)
         else:
-            found = (x @ weights[:own])[place]
+            found = x @ weights[:own]
+        found = found[place]
         if names and events.covariates is not None:
             columns = [events.covariate_names.index(name) for name in names]
             found = found + events.covariates[:, columns] @ weights[own:]
         people = features_of_people(self.people, events)
         if people is None:
-            return np.asarray(found[:, 0])
+            return found[:, 0]
         whose = np.repeat(people, events.sizes, axis=0)
-        return np.asarray(found[:, 0] + np.sum(found[:, 1:] * whose, 1))
+        return found[:, 0] + np.sum(found[:, 1:] * whose, 1)
 
     def predict(self, questions: Answers, features: FloatArray) -> Forecast:
         """What it says of questions, as `PreferenceGP.predict`; it knows neither ties nor grades.
@@ -407,10 +403,13 @@ class LinearRival(Result):
             Column("coefficient", "coefficient", ".5g"),
             Column("error", "standard error", ".2g"),
         ]
-        each = zip(self.names, self.coefficients, self.standard_errors, strict=True)
-        keys = [column.key for column in columns]
-        rows = [dict(zip(keys, row, strict=True)) for row in each]
-        return Table("coefficients", title, columns, rows[:most])
+        each = {
+            "feature": self.names,
+            "coefficient": self.coefficients,
+            "error": self.standard_errors,
+        }
+        rows = records(require_pandas().DataFrame(each)[:most])
+        return Table("coefficients", title, columns, rows)
 
 
 # A coin, and equal shares of all alternatives.
@@ -436,7 +435,7 @@ def linear_probit(
     :raises ValueError: all duels are ties; arrays of the wrong shape or not finite, no duels,
         counts that are not positive; what `fitted` raises.
     """
-    covariate_names: tuple[str, ...] = ()
+    covariate_names = tuple[str, ...]()
     if isinstance(duels, Duels):
         covariate_names = duels.covariate_names
         sides, weights, said, spread = _won(duels)
@@ -445,10 +444,10 @@ def linear_probit(
             key, axis = np.column_stack([key, said + 0.0]), 0
         _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
         order = np.argsort(first)  # that of first appearance
-        counts = np.bincount(row.reshape(-1), weights)[order]
+        counts, first = np.bincount(row.reshape(-1), weights)[order], first[order]
         _ask_for_rows(len(order), duels.num_features)
-        won, lost = duels.items[sides[first[order]].T]
-        x = np.column_stack([won - lost, said[first[order]]])
+        won, lost = duels.items[sides[first].T]
+        x = np.column_stack([won - lost, said[first]])
         scale = np.append(np.ones(duels.num_features), spread)
     else:
         x = as_numbers("duels", duels, "t", "D", hint=", with at least one duel")
@@ -457,8 +456,7 @@ def linear_probit(
         check_number(f"The count of duel {least}", counts[least], above=0.0)
         scale = np.ones(x.shape[1])
     every = np.arange(len(x))
-    weight = np.asarray(counts, dtype=np.float64)
-    loss = LinearLoss(x, every, weight, every, every, probit=True)
+    loss = LinearLoss(x, every, np.asarray(counts, dtype=np.float64), every, every, probit=True)
     rival = fitted(loss, scale, _names(None, x.shape[1]), ridge, folds, rng)
     return replace(rival, covariate_names=covariate_names)
 
@@ -608,14 +606,13 @@ def loss_of(events: Answers, x: FloatArray) -> LinearLoss:
     start = np.append(events.offsets[event] + place, events.offsets[worst]) + 1
     sign = np.repeat([1.0, -1.0], [len(event), len(worst)])
     event = np.append(event, worst)
-    first = np.cumsum(others) - others
     won, lost = np.repeat(chosen, others), runs(start, others)
 
     _ask_for_rows(len(won), x.shape[1])
     x = (x[won] - x[lost]) * np.repeat(sign, others)[:, None]
     person = events.person
     units = np.arange(len(events)) if person is None else person.used().numbers
-    return LinearLoss(x, first, events.totals[event], units[event], event)
+    return LinearLoss(x, _starts(others), events.totals[event], units[event], event)
 
 
 def _columns(
@@ -630,7 +627,7 @@ def _columns(
     if events.covariates is not None:
         x = np.column_stack([x, events.covariates])
     if of_people is None:
-        return np.asarray(x)
+        return x
     whose = np.repeat(of_people, events.sizes, axis=0)
     return np.concatenate([x, (x[:, :, None] * whose[:, None, :]).reshape(len(x), -1)], 1)
 
@@ -644,7 +641,7 @@ def features_of_people(known: PeopleFeatures | None, events: Answers) -> FloatAr
     place = {id_text(name): i for i, name in enumerate(known.names)}
     numbers = np.array([place.get(id_text(name), -1) for name in person.names], np.int64)
     values = np.vstack([known.values, np.zeros(known.values.shape[1])])
-    return np.asarray(values[np.append(numbers, -1)[np.maximum(person.numbers, -1)]])
+    return values[np.append(numbers, -1)[np.maximum(person.numbers, -1)]]
 
 
 def decided(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -667,6 +664,11 @@ def _won(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
     sides, weights, said = decided(duels)
     together.check(only_ties=not len(sides), linear_probit=True)
     return sides, weights, said, _divisor(np.sqrt(np.mean(said**2, axis=0)))
+
+
+def _starts(sizes: IntArray) -> IntArray:
+    """Where rows of so many each begin."""
+    return np.cumsum(sizes) - sizes
 
 
 def _divisor(spread: FloatArray) -> FloatArray:
@@ -717,8 +719,7 @@ def _choices(
             raise ValueError(
                 f"The set {shortened(of.labels[i])} is of two people; give it one of its own."
             )
-    kind = np.full(len(sizes), CHOICE, np.int8)
-    return Answers(sides, offsets, kind=kind, person=person)
+    return Answers(sides, offsets, kind=np.full(len(sizes), CHOICE, np.int8), person=person)
 
 
 def _coded(labels: npt.ArrayLike, name: str, rows: int) -> Codes:
@@ -728,8 +729,8 @@ def _coded(labels: npt.ArrayLike, name: str, rows: int) -> Codes:
     code, every = require_pandas().factorize(values)
     for i in np.flatnonzero(code < 0)[:1]:
         raise ValueError(f"{name} has no value (NaN) in row {i}; fill it in.")
-    names: tuple[Hashable, ...] = tuple(np.asarray(every).tolist())
-    return Codes(np.asarray(code, dtype=np.int64), names)
+    names: tuple[Hashable, ...] = tuple(every.tolist())
+    return Codes(code, names)
 
 
 def _names(names: Sequence[str] | None, columns: int) -> tuple[str, ...]:

@@ -150,18 +150,19 @@ def roles_in(
                     f"--columns {role}=…)."
                 )
     else:
-        use["judge"], use["person"] = (
-            model.likelihood.noise_ratio is not None,
-            bool(model.people.names),
-        )
-        use["date"], use["block"] = model.inputs.layout.dated, use["block"] and duels.held
+        use |= {
+            "judge": model.likelihood.noise_ratio is not None,
+            "person": bool(model.people.names),
+            "date": model.inputs.layout.dated,
+            "block": use["block"] and duels.held,
+        }
     there = {r: called[r] for r in among if use.get(r) and called[r] in here}
-    codes = {role: column for role, column in there.items() if ROLES[role].holds == "code"}
+    codes = {role: there[role] for role in there if ROLES[role].holds == "code"}
     otherwise = {duels.roles[role]: column for role, column in named.items()}
     labels = {name: otherwise.get(name, name) for name in leaning if name not in LEANING}
     said = names_covariates(here, duels.covariate_names, sides)
     roles = Roles(
-        **{role: column for role, column in there.items() if role not in codes},
+        **{role: there[role] for role in there if role not in codes},
         codes=codes,
         levels=duels.levels if "grade" in there else None,
         covariates=duels.covariate_names if said else (),

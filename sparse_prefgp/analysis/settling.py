@@ -23,6 +23,7 @@ from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text, load
+from sparse_prefgp.io.ids import meant_id
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -31,7 +32,7 @@ from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.normals import allotted
 from sparse_prefgp.support.randomness import seed_of
-from sparse_prefgp.support.words import and_so, counted, shortened, spelt_like
+from sparse_prefgp.support.words import and_so, counted, shortened
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
 
@@ -122,11 +123,11 @@ class Settled(Result):
     def conclusion(self) -> str:
         """Who the first are, and whether that is settled, in a sentence."""
         k, names = len(self.first), and_so(map(str, self.first))
-        which, are = ("The first one", "is") if k == 1 else (f"The first {k}", "are")
+        which, they_are = ("one is", "it is") if k == 1 else (f"{k} are", "they are")
         not_yet = "" if self.settled else "not "
         return (
-            f"{which} {are} {not_yet}settled: that {'it' if k == 1 else 'they'} {are} {names} has "
-            f"a chance of {self.chance_now:.3f}; settled is from {1.0 - MISTAKEN:g} on."
+            f"The first {which} {not_yet}settled: that {they_are} {names} has a chance of "
+            f"{self.chance_now:.3f}; settled is from {1.0 - MISTAKEN:g} on."
         )
 
     @property
@@ -137,10 +138,10 @@ class Settled(Result):
         which = "Which one is the first" if k == 1 else f"Which ones are the first {k}"
         if self.settled:
             return f"{which} is settled."
-        then = next(one for one in self.forecast if one["times"] == FORESEEN)
+        chance_then = self.chances[TIMES.index(FORESEEN)]
         return (
-            f"{which} is not settled; with {FORESEEN} times today's votes ({then['votes']:,}) it "
-            f"is with a chance of {then['chance']:.2f}."
+            f"{which} is not settled; with {FORESEEN} times today's votes "
+            f"({FORESEEN * self.votes:,}) it is with a chance of {chance_then:.2f}."
         )
 
     def forecast_table(self) -> Table:
@@ -167,33 +168,40 @@ class Settled(Result):
 
     def sentences(self) -> list[str]:
         """What to know about the figures, one sentence each."""
-        text = [f"Chances are from {self.draws:,} joint draws of the utilities."]
-        if not self.settled:
-            text.append(
-                "More votes are those asked as today's were; asking the pairs in doubt takes fewer."
-            )
-            text.append(
+        known = (
+            (True, f"Chances are from {self.draws:,} joint draws of the utilities."),
+            (
+                not self.settled,
+                "More votes are those asked as today's were; asking the pairs in doubt takes "
+                "fewer.",
+            ),
+            (
+                not self.settled,
                 "The chance of today is the posterior probability of these first ones; those with "
                 "more votes are the shares of draws for which so many votes in place of today's "
-                f"would leave a chance of a mistake of at most {100 * MISTAKEN:g} %."
-            )
-        if self.looked_at < self.items:
-            text.append(
+                f"would leave a chance of a mistake of at most {100 * MISTAKEN:g} %.",
+            ),
+            (
+                self.looked_at < self.items,
                 f"Of {self.items:,} items the {self.looked_at:,} most likely among the first were "
-                "looked at."
-            )
-        if self.equal_items:
-            text.append(f"{counted(self.equal_items, 'item')} with features of others count once.")
-        if self.jitter > JITTER_WORTH_A_NOTE:
-            text.append(f"A jitter of {self.jitter:.1e} was added to the variances of the draws.")
-        if self.negative_variances:
-            text.append(
+                "looked at.",
+            ),
+            (
+                self.equal_items > 0,
+                f"{counted(self.equal_items, 'item')} with features of others count once.",
+            ),
+            (
+                self.jitter > JITTER_WORTH_A_NOTE,
+                f"A jitter of {self.jitter:.1e} was added to the variances of the draws.",
+            ),
+            (
+                self.negative_variances > 0,
                 f"{self.negative_variances:,} variances that rounding had made negative are set "
-                "to 0."
-            )
-        if not self.converged:
-            text.append("Inference has NOT converged.")
-        return text
+                "to 0.",
+            ),
+            (not self.converged, "Inference has NOT converged."),
+        )
+        return [sentence for holds, sentence in known if holds]
 
 
 def settled(
@@ -309,7 +317,7 @@ def _below_zero(difference: FloatArray, variance: FloatArray) -> FloatArray:
     sd = np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(difference == 0.0, 0.0, -difference / sd)
-    return np.asarray(ndtr(z), dtype=float)
+    return ndtr(z)
 
 
 class FirstOnes:
@@ -352,7 +360,7 @@ class FirstOnes:
             left = np.maximum(self._left[..., None] - taken * apart**2, 0.0)
             before = np.broadcast_to(self._before[..., None], left.shape)
             after = doubt_left(self.differences[..., None], before, left)
-            return np.asarray((doubt[..., None] - after).sum((0, 1)))
+            return (doubt[..., None] - after).sum((0, 1))
 
         return self._of_pairs(of_some, self._left.size, first, second, reduction)
 
@@ -365,7 +373,7 @@ class FirstOnes:
 
         def of_some(ahead: FloatArray, behind: FloatArray, taken: FloatArray) -> FloatArray:
             both = by_ahead @ ahead**2 + by_behind @ behind**2
-            return np.asarray(taken * (both - 2.0 * (ahead * (slope @ behind)).sum(0)))
+            return taken * (both - 2.0 * (ahead * (slope @ behind)).sum(0))
 
         return self._of_pairs(of_some, len(self.mean), first, second, reduction)
 
@@ -427,17 +435,12 @@ def judges_of(model: Predicts, prices: Any = None) -> Judges | None:
     together.check(prices=prices is not None, one_noise=likelihood.noise_ratio is None)
     if likelihood.noise_ratio is None:
         return None
-    names = tuple(model.duels.group_names or ())
-    noise = 2.0 * float(likelihood.noise.numpy()) * likelihood.noise_ratio.numpy()
-    margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
-    scale = 1.0 if likelihood.cut_scale is None else likelihood.cut_scale.numpy()
-    margins = np.broadcast_to(margin * scale, noise.shape)
+    names, (noise, margin) = tuple(model.duels.group_names or ()), likelihood.of_judges
     if prices is None:
-        return Judges(names, noise, margins, None)
-    price = priced(names, prices)
-    some = np.array(sorted(price))
-    own = np.array([price[i] for i in some.tolist()])
-    return Judges(tuple(names[i] for i in some), noise[some], margins[some], own)
+        return Judges(names, noise, margin, None)
+    some, own = zip(*sorted(priced(names, prices).items()), strict=True)
+    which = np.array(some)
+    return Judges(tuple(names[i] for i in some), noise[which], margin[which], np.array(own))
 
 
 def priced(names: Sequence[Hashable], prices: Any) -> dict[int, float]:
@@ -452,11 +455,9 @@ def priced(names: Sequence[Hashable], prices: Any) -> dict[int, float]:
     for judge, value in _prices(prices):
         number = row.get(id_text(judge))
         if number is None:
-            near = spelt_like(id_text(judge), row)
-            meant = f"did you mean {shortened(near)}? Otherwise " if near else ""
             raise ValueError(
-                f"The prices have {shortened(judge)}, who is no judge of the votes; {meant}leave "
-                "out who has no vote."
+                f"The prices have {shortened(judge)}, who is no judge of the votes; "
+                f"{meant_id(id_text(judge), row)}leave out who has no vote."
             )
         if number in price:
             raise ValueError(f"The prices have {shortened(judge)} twice; give one price of each.")
@@ -483,26 +484,21 @@ def _in_doubt(
     model: Predicts, first: FirstOnes, judges: Judges | None, names: list[Hashable]
 ) -> Any:
     """The data frame of `Settled`."""
-    ahead, behind = (
-        np.repeat(first.ahead, len(first.behind)),
-        np.tile(first.behind, len(first.ahead)),
-    )
+    ahead, behind = (x.ravel() for x in np.meshgrid(first.ahead, first.behind, indexing="ij"))
     mean, variance = first.difference(ahead, behind)
     doubt = _below_zero(mean, variance)
     order = np.argsort(-doubt, kind="stable")
-    ahead, behind, mean, variance = (x[order] for x in (ahead, behind, mean, variance))
+    mean, variance = mean[order], variance[order]
     said: dict[str, Any] = {
-        "first": [names[i] for i in ahead],
-        "second": [names[i] for i in behind],
+        "first": [names[i] for i in ahead[order]],
+        "second": [names[i] for i in behind[order]],
         "doubt": doubt[order],
         "difference": mean,
         "sd": np.sqrt(variance),
     }
     if judges is None:
-        likelihood = model.likelihood
-        margin = 0.0 if likelihood.margin is None else float(likelihood.margin.numpy())
-        noise = 2.0 * float(likelihood.noise.numpy())
-        said["information"] = expected_reduction(mean, variance, noise, margin)
+        noise, margin = model.likelihood.of_duels
+        said["information"] = expected_reduction(mean, variance, noise, margin or 0.0)
     else:
         best = [judges.best(*each) for each in zip(mean, variance, strict=True)]
         said["information"] = [information for _, information in best]

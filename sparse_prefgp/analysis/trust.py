@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
 
+from sparse_prefgp.analysis.boards import names_of
 from sparse_prefgp.analysis.items import numbered_inputs, own_items
 from sparse_prefgp.analysis.metrics import MODEL
 from sparse_prefgp.analysis.scoring import HeldOut
 from sparse_prefgp.data.answers import Codes
-from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.forecast import DUELS, OUTCOMES
@@ -123,29 +123,21 @@ def threshold(
     order = np.argsort(-sure, kind="stable")
     reached = np.cumsum(number[order])
     wrong = np.cumsum(np.where(won[order] <= 0.5, number[order], 0))
-    total, steps = int(reached[-1]), []
-    accepted: Step | None = None
+    total = int(reached[-1])
     at = np.searchsorted(reached, np.ceil(np.array(SHARES) * total - 1e-9))
     # Votes as sure as the last one of a share belong to it.
     ends = np.unique(np.searchsorted(-sure[order], -sure[order][at], side="right") - 1)
-    for end in ends.tolist():
-        votes, mistakes = int(reached[end]), int(wrong[end])
-        if binom.cdf(0, votes, risk) > 1.0 - confidence:
-            continue  # whatever the verdicts, which nobody has looked at so far
-        p = float(binom.cdf(mistakes, votes, risk))
-        steps.append(Step(float(sure[order][end]), votes, mistakes, p))
-        if p > 1.0 - confidence:
-            break
-        accepted = steps[-1]
-    return Threshold(
-        risk=float(risk),
-        confidence=float(confidence),
-        probability=None if accepted is None else accepted.probability,
-        share=0.0 if accepted is None else accepted.votes / total,
-        tested=total,
-        tasks=tasks,
-        steps=tuple(steps),
-    )
+    # Where there are too few votes, whatever the verdicts, which nobody has looked at so far.
+    ends = ends[binom.cdf(0, reached[ends], risk) <= 1.0 - confidence]
+    p = binom.cdf(wrong[ends], reached[ends], risk)
+    accepted = int(np.argmax([*(p > 1.0 - confidence), True]))
+    tried = zip(sure[order][ends], reached[ends], wrong[ends], p, strict=True)
+    steps = [Step(float(x), int(votes), int(mistakes), float(q)) for x, votes, mistakes, q in tried]
+    probability, share = None, 0.0
+    if accepted:
+        probability, share = steps[accepted - 1].probability, steps[accepted - 1].votes / total
+    told = tuple(steps[: accepted + 1])
+    return Threshold(float(risk), float(confidence), probability, share, total, tasks, told)
 
 
 def check_risk(risk: Any, confidence: Any) -> None:
@@ -193,8 +185,7 @@ def by_surprise(frame: Any, found: HeldOut) -> Any:
         logs = logs[np.arange(len(logs)), scored.happened]
     probability: FloatArray = np.full(len(frame), np.nan)
     probability[scored.event] = np.exp(logs)
-    rated = frame.reset_index(drop=True).assign(**{PROBABILITY: probability})
-    return rated.sort_values(PROBABILITY, kind="stable", ignore_index=True)
+    return _rated(frame, probability)
 
 
 def votes_by_surprise(model: Any) -> Any:
@@ -208,14 +199,17 @@ def votes_by_surprise(model: Any) -> Any:
     forecast = model.predict(asked, numbered_inputs(model, own_items(model)))
     outcome = np.where(duels.decided, 0, 1)
     frame = frame_of(duels)
-    frame[PROBABILITY] = np.exp(forecast.results[np.arange(len(frame)), outcome])
-    return frame.sort_values(PROBABILITY, kind="stable", ignore_index=True)
+    return _rated(frame, np.exp(forecast.results[np.arange(len(frame)), outcome]))
+
+
+def _rated(frame: Any, probability: FloatArray) -> Any:
+    rated = frame.reset_index(drop=True).assign(**{PROBABILITY: probability})
+    return rated.sort_values(PROBABILITY, kind="stable", ignore_index=True)
 
 
 def frame_of(duels: Duels) -> Any:
     """A data frame of duels, a row for each; items in contexts go by their own names."""
-    names = names_of_rows(duels.item_ids, duels.item_rows)
-    ids = range(duels.num_items) if names is None else names
+    ids = names_of(duels)
     sides = {WINNER: duels.winners, LOSER: duels.losers}
     found: dict[str, Any] = {name: [ids[i] for i in side] for name, side in sides.items()}
     if duels.num_ties:

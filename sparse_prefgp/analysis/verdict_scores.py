@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
+from scipy.special import betaincinv, log_ndtr, ndtr
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -37,18 +37,23 @@ class Verdicts(NamedTuple):
 
     @classmethod
     def of(
-        cls, mean: FloatArray, variance: FloatArray, noise: FloatArray, margin: FloatArray | None
+        cls,
+        mean: FloatArray,
+        variance: FloatArray,
+        noise: FloatArray | float,
+        margin: FloatArray | float | None,
     ) -> Verdicts:
-        """Of votes (t,); without a margin there are no ties, and their probability is 0."""
+        """Of votes (t,), noise and margin of each or one for all; without a margin there are no
+        ties, and their probability is 0."""
         total = variance + noise
         scale = np.sqrt(total)
-        box = np.zeros_like(mean) if margin is None else margin
+        box = 0.0 if margin is None else margin
         ahead, behind = (mean - box) / scale, (-mean - box) / scale
         ends = np.stack([ahead, behind])
         log_ends = log_ndtr(ends)
         log_density = -0.5 * ends**2 - _LOG_ROOT
         noise_slope = -0.5 * ends * noise / total
-        box_slope = -np.stack([box, box]) / scale
+        box_slope = np.broadcast_to(-box / scale, ends.shape)
         # Of each tail, the derivatives of its probability over the density at its end.
         log_tie = np.full_like(mean, -np.inf)
         if margin is not None:
@@ -75,7 +80,13 @@ class Verdicts(NamedTuple):
     def information(self) -> FloatArray:
         """Fisher information of both logarithms in each vote, (2, 2, t)."""
         both = np.stack([self.by_noise, self.by_margin])
-        return np.asarray((self.p * both[:, None] * both[None]).sum(2))
+        return (self.p * both[:, None] * both[None]).sum(2)
+
+    def informations(self, counts: IntArray, group: IntArray, size: int) -> FloatArray:
+        """The same, added up in each of so many groups, (J, 2, 2)."""
+        weights = self.information * counts
+        each = [np.bincount(group, x, size) for x in weights.reshape(4, -1)]
+        return np.stack(each, 1).reshape(size, 2, 2)
 
 
 class Sums(NamedTuple):
@@ -84,7 +95,7 @@ class Sums(NamedTuple):
     score: FloatArray
     """(2, J)."""
     information: FloatArray
-    """(2, 2, J)."""
+    """(J, 2, 2)."""
 
     @classmethod
     def of(
@@ -93,13 +104,8 @@ class Sums(NamedTuple):
         """Of what was said, (t,), in each of so many groups."""
         both = np.stack([verdicts.by_noise, verdicts.by_margin])
         heard = both[:, said, np.arange(len(said))] * counts
-        of_votes = verdicts.information * counts
         score = np.stack([np.bincount(group, each, size).astype(float) for each in heard])
-        information = np.empty((2, 2, size))
-        for i in (0, 1):
-            for k in (0, 1):
-                information[i, k] = np.bincount(group, of_votes[i, k], size)
-        return cls(score, information)
+        return cls(score, verdicts.informations(counts, group, size))
 
     def steps(self, has_margin: bool) -> tuple[FloatArray, FloatArray]:
         """How far the likeliest values are by one step, (2, J), and their covariance (J, 2, 2);
@@ -107,7 +113,7 @@ class Sums(NamedTuple):
         judges = self.score.shape[1]
         step, covariance = np.full((2, judges), np.nan), np.full((judges, 2, 2), np.nan)
         used = [0, 1] if has_margin else [0]
-        matrix = np.moveaxis(self.information[np.ix_(used, used)], 2, 0)
+        matrix = self.information[:, : len(used), : len(used)]
         known = np.linalg.matrix_rank(matrix, hermitian=True) == len(used)
         inverse = np.linalg.inv(matrix[known])
         covariance[np.ix_(known, used, used)] = inverse
@@ -132,8 +138,7 @@ def pooled(
     """
     group = np.zeros(len(said), dtype=np.int64)
     for _ in range(_STEPS):
-        box = None if margin is None else np.full_like(mean, margin)
-        verdicts = Verdicts.of(mean, variance, np.full_like(mean, noise), box)
+        verdicts = Verdicts.of(mean, variance, noise, margin)
         step, _ = Sums.of(verdicts, said, counts, group, 1).steps(margin is not None)
         if np.all(np.isnan(step)):
             break
@@ -153,9 +158,9 @@ def efficient(
     if not has_margin:
         return both[which]
     other = 1 - which
-    between, own = sums.information[which, other], sums.information[other, other]
+    between, own = sums.information[:, which, other], sums.information[:, other, other]
     share = np.divide(between, own, out=np.zeros_like(own), where=own > 0.0)
-    return np.asarray(both[which] - share[group] * both[other])
+    return both[which] - share[group] * both[other]
 
 
 def tails(
@@ -186,7 +191,7 @@ def tails(
         rows = np.repeat(np.flatnonzero(group == judge), counts[group == judge])
         tail = np.sign(total[judge]) * scores[:, rows]
         found[judge] = min(1.0, sides * upper_tail(tail, p[:, rows], abs(total[judge])))
-    return np.asarray(found)
+    return found
 
 
 def upper_tail(values: FloatArray, p: FloatArray, total: float) -> float:
@@ -258,4 +263,11 @@ def at_least(
         table[some, : k + 2] = moved
     seen = np.bincount(group, happened, size).astype(np.int64)
     above = np.where(np.arange(table.shape[1]) > seen[:, None], table, 0.0).sum(1)
-    return np.asarray(above + draw * table[np.arange(size), seen])
+    return above + draw * table[np.arange(size), seen]
+
+
+def ends_of_share(seen: FloatArray, of: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """The exact interval of the share of what was seen (Clopper & Pearson 1934)."""
+    tail, rest = 0.5 - 0.5 * level, of - seen
+    lower = np.where(seen > 0.0, betaincinv(seen, rest + 1.0, tail), 0.0)
+    return lower, np.where(rest > 0.0, betaincinv(seen + 1.0, rest, 1.0 - tail), 1.0)

@@ -236,19 +236,6 @@ def compared(
     )
 
 
-def compared_scores(scores: Scores, who: str, other: str, called: str, unit: str = "duel") -> str:
-    """The same of two predictors in a table of scores, as by `with_errors`.
-
-    :param called: the other one, as in the sentence.
-    """
-    theirs = scores[other]
-    gain = theirs["nlp_nats"] - scores[who]["nlp_nats"]
-    over, number = theirs.get(SE_OVER), counted(_number_of(theirs), unit)
-    whole = over is not None and over not in _LEGENDS
-    over = f"the {over} of {number}" if whole else number
-    return compared(gain, called, unit, theirs.get(GAIN_SE), over)
-
-
 def _number_of(scored: Mapping[str, Any]) -> int:
     """How many answers were scored."""
     return next((int(scored[name]) for name in _LEGENDS if name in scored), 0)
@@ -282,15 +269,13 @@ def said_of_a_coin(scores: Scores, others: str) -> str:
     """
     rivals = [name for name in rivals_in(scores) if name not in _BY_CHANCE]
     better = [name for name in rivals if not no_better_than_a_coin(scores, name)]
+    little = "little can be said about who wins."
     if not rivals:
-        rest = f": does winner hold who won?{others} If it does, little can be said about who wins."
+        rest = f": does winner hold who won?{others} If it does, {little}"
     elif better:
-        rest = (
-            f", other than the {PREDICTOR_NAMES[better[0]]}, which tells more of who wins.{others}"
-        )
+        rest = f", other than {named(better[0])}, which tells more of who wins.{others}"
     else:
-        rest = f", and so is the {PREDICTOR_NAMES[rivals[0]]}; little can be said about who wins."
-        rest += others
+        rest = f", and so is the {PREDICTOR_NAMES[rivals[0]]}; {little}{others}"
     return f"The model is hardly better than a coin on the held-out duels{rest}"
 
 
@@ -339,16 +324,16 @@ def legend(scores: Scores) -> str:
 def verdict(scores: Scores, other: str, unit: str = "duel", who: str = "model") -> str:
     """By how much one predictor in a table of scores is better than another, as a sentence."""
     comma = "," if "," in PREDICTOR_NAMES[who] else ""
-    found = compared_scores(scores, who, other, named(other), unit)
-    error = scores[other].get(GAIN_SE)
-    ahead = scores[who]["nlp_nats"] - scores[other]["nlp_nats"]
-    if error is not None and ahead > max(_BEHIND, _SURE * error) and other in _TAKEN_BY:
+    theirs, mine = scores[other], scores[who]
+    gain = theirs["nlp_nats"] - mine["nlp_nats"]
+    error, over = theirs.get(GAIN_SE), theirs.get(SE_OVER)
+    number = counted(_number_of(theirs), unit)
+    if over is not None and over not in _LEGENDS:
+        number = f"the {over} of {number}"
+    found = compared(gain, named(other), unit, error, number)
+    if error is not None and -gain > max(_BEHIND, _SURE * error) and other in _TAKEN_BY:
         found += f"; {_TAKEN_BY[other]}"
     return f"The {PREDICTOR_NAMES[who]}{comma} is {found}."
-
-
-def _is_finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def verdicts(scores: Scores, unit: str = "duel") -> list[str]:
@@ -358,17 +343,16 @@ def verdicts(scores: Scores, unit: str = "duel") -> list[str]:
     :param unit: what one of the answers is called.
     """
     logs = {name: values["nlp_nats"] for name, values in scores.items()}
-    if not scores or not _is_finite(logs["model"]):
+    known = {name for name, value in logs.items() if value is not None and math.isfinite(value)}
+    if "model" not in known:
         return []
-    rivals = [name for name in rivals_in(scores) if _is_finite(logs[name])]
+    rivals = [name for name in rivals_in(scores) if name in known]
     if WITHOUT_DATES in scores and logs[WITHOUT_DATES] < logs["model"] - _SHOWN_AS_0:
         rivals.append(WITHOUT_DATES)
     found = [verdict(scores, rival, unit) for rival in rivals]
     if AHEAD in scores:
         found.append(verdict(scores, ELO_AHEAD, who=AHEAD))
     over = next((one[SE_OVER] for one in scores.values() if GAIN_SE in one and SE_OVER in one), "")
-    return (
-        [*found[:-1], f"{found[-1]} (± is a standard error over {over}.)"]
-        if over and found
-        else found
-    )
+    if over and found:
+        found[-1] += f" (± is a standard error over {over}.)"
+    return found

@@ -68,7 +68,7 @@ class Doors:
 
     def _before(self, request: Request) -> list[str]:
         """The tokens of names that were given in a browser, the latest first."""
-        return request.cookies.get(f"{self._cookie}_before", "").split(".")
+        return self._cookie_of(request, "before").split(".")
 
     def by_link_of_results(self, request: Request) -> Response | None:
         """The same of the owner."""
@@ -78,9 +78,12 @@ class Doors:
         self._set(response, "owner", self._owner, request)
         return response
 
+    def _cookie_of(self, request: Request, what: str) -> str:
+        return request.cookies.get(f"{self._cookie}_{what}", "")
+
     def name_of(self, request: Request) -> str | None:
         """Who it is; None where nobody has said yet."""
-        return self._names.get(request.cookies.get(f"{self._cookie}_person", ""))
+        return self._names.get(self._cookie_of(request, "person"))
 
     def person(self, request: Request) -> str:
         """Who it is.
@@ -99,7 +102,7 @@ class Doors:
 
     def id_of(self, request: Request) -> str:
         """What tells a person from all others, and lets nobody in."""
-        return digest(request.cookies.get(f"{self._cookie}_person", ""))
+        return digest(self._cookie_of(request, "person"))
 
     def is_gone(self, id: str) -> bool:
         """Whether an id is that of nobody, as of somebody who was forgotten."""
@@ -132,8 +135,7 @@ class Doors:
         return self._has(request, "owner", self._owner)
 
     def _has(self, request: Request, what: str, token: str) -> bool:
-        sent = request.cookies.get(f"{self._cookie}_{what}", "")
-        return secrets.compare_digest(sent.encode(), token.encode())
+        return secrets.compare_digest(self._cookie_of(request, what).encode(), token.encode())
 
     def _set(self, response: Response, what: str, value: str, request: Request) -> None:
         response.set_cookie(

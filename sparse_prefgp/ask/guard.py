@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from typing import Any
+from collections.abc import Collection
 from urllib.parse import urlsplit
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sparse_prefgp.ask.settings import host_of
 
 MOST_BYTES = 64_000
 # Nothing from elsewhere is loaded, nothing inline runs, and nobody frames the page.
@@ -28,14 +28,6 @@ _HEADERS = {
 }
 
 
-def host_of(text: str) -> str:
-    """A host without its port, in small letters."""
-    try:
-        return (urlsplit(f"//{text}").hostname or "").lower()
-    except ValueError:
-        return ""
-
-
 def _place_of(origin: str) -> str:
     try:
         return urlsplit(origin).netloc.lower()
@@ -47,7 +39,7 @@ class Guard:
     """Refuses requests for other hosts (a name that somebody points here), from other pages, and
     with large bodies; puts its headers on every answer."""
 
-    def __init__(self, app: Any, hosts: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         """:param hosts: names by which the page may be reached."""
         self._app, self._hosts = app, {host.lower() for host in hosts}
 
@@ -56,18 +48,17 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get(b"host", "")
-        origin = headers.get(b"origin")
-        if host_of(host) not in self._hosts:
-            await _refuse(send, 421, "This name of the host is not known here; see --allow-host.")
-            return
-        if origin is not None and _place_of(origin) != host.lower():
-            await _refuse(send, 403, "The request comes from another page.")
-            return
-        length = headers.get(b"content-length", "0")
-        if not length.isdecimal() or int(length) > MOST_BYTES:
-            await _refuse(send, 413, f"More than {MOST_BYTES:,} bytes were sent.")
+        headers = Headers(scope=scope)
+        host, origin, length = (headers.get(x) for x in ("host", "origin", "content-length"))
+        refusal: tuple[str, int] | None = None
+        if host_of(host or "") not in self._hosts:
+            refusal = "This name of the host is not known here; see --allow-host.", 421
+        elif origin is not None and _place_of(origin) != (host or "").lower():
+            refusal = "The request comes from another page.", 403
+        elif length is not None and not (length.isdecimal() and int(length) <= MOST_BYTES):
+            refusal = f"More than {MOST_BYTES:,} bytes were sent.", 413
+        if refusal is not None:
+            await PlainTextResponse(*refusal)(scope, receive, send)
             return
         received = 0
 
@@ -75,27 +66,13 @@ class Guard:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > MOST_BYTES:
-                return {"type": "http.disconnect"}
-            return message
+            return message if received <= MOST_BYTES else {"type": "http.disconnect"}
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = {name for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *(
-                        (name.encode(), value.encode())
-                        for name, value in _HEADERS.items()
-                        if name.encode() not in own
-                    ),
-                ]
+                said = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    said.setdefault(name, value)
             await send(message)
 
         await self._app(scope, bounded, with_headers)
-
-
-async def _refuse(send: Send, status: int, sentence: str) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": sentence.encode()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -23,17 +24,15 @@ class Left:
         :param invited: who is asked; by default whoever has answered.
         """
         self._people = set(invited) or set(answers["judge"])
-        self._met: dict[frozenset[str], set[str]] = {}
-        for left, right, person in zip(
-            answers["left"], answers["right"], answers["judge"], strict=True
-        ):
-            if person in self._people:
-                self._met.setdefault(frozenset((left, right)), set()).add(person)
+        asked = answers[answers["judge"].isin(self._people)]
+        sides = map(frozenset, zip(asked["left"], asked["right"], strict=True))
+        met = {*zip(sides, asked["judge"], strict=True)}
+        self._met = Counter(pair for pair, _ in met)
 
     def of(self, first: Iterable[str], second: Iterable[str]) -> IntArray:
         """(N,) of so many pairs."""
         pairs = zip(first, second, strict=True)
-        met = [len(self._met.get(frozenset(pair), ())) for pair in pairs]
+        met = [self._met[frozenset(pair)] for pair in pairs]
         return len(self._people) - np.array(met, dtype=np.int64)
 
 

@@ -11,8 +11,7 @@ import signal
 import threading
 import traceback
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 from sparse_prefgp.ask.memory import ask_for_names, names_alone
 from sparse_prefgp.ask.pairing import Uneven
 from sparse_prefgp.ask.queue import Left, next_pairs
+from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import MODEL
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
@@ -71,21 +71,14 @@ class Learner:
     """The file of votes."""
     items: Any
     """The table of items; of their ids alone where nothing else is known."""
-    score: str | None
-    """By default `settle` where only names are known, else `bald`."""
-    closest: float
-    """Pairs whose better one wins with a smaller chance are not asked."""
-    top: int
-    seed: int
-    text: Sequence[str] = ()
-    """Columns of texts among those of the items."""
-    repeat: bool = False
-    """A person may get a pair again."""
-    invited: Sequence[str] = ()
-    """Who alone is asked, where not everybody is."""
+    settings: PageSettings
     _model: Any = field(default=None, init=False)
     _learned_at: int = field(default=0, init=False)
     _rows: Any = field(default=None, init=False)
+
+    @property
+    def _names(self) -> Any:
+        return self.items.iloc[:, 0].map(id_text)
 
     def learn(self) -> Learned:
         """From all answers that stand.
@@ -98,9 +91,8 @@ class Learner:
 
         store = read_votes(self.path)
         votes = store.frame
-        names = self.items.iloc[:, 0].map(id_text)
-        votes = votes[votes["left"].isin(names) & votes["right"].isin(names)]
-        votes = votes.reset_index(drop=True)
+        asked = votes[["left", "right"]].isin([*self._names]).all(axis=1)
+        votes = votes[asked].reset_index(drop=True)
         number = len(votes)
         if number < FEWEST_ANSWERS or votes["verdict"].eq("tie").all():
             return Learned(number)
@@ -110,8 +102,8 @@ class Learner:
         folder = self.path.parent / MODEL
         with contextlib.suppress(OSError, ValueError):  # a full disk: the answers are what counts
             save(model, folder)
-        rng = np.random.default_rng(self.seed + number)
-        ranking = rank(model, top_k=self.top, rng=rng)
+        rng = np.random.default_rng(self.settings.seed + number)
+        ranking = rank(model, top_k=self.settings.top, rng=rng)
         pairs, problem = self._pairs(model, store, rng)
         return Learned(
             number,
@@ -120,7 +112,7 @@ class Learner:
             parts_as_html([*parts_of(ranking), people_of(votes), *notes_of(store.notes)]),
             csv_of(ranking.frame).encode(),
             picture_of(ranking),
-            settled(model, self.top, rng=rng).chance_now,
+            settled(model, self.settings.top, rng=rng).chance_now,
             problem,
         )
 
@@ -139,21 +131,22 @@ class Learner:
                 self._model, _ = update(self._model, new)
         else:
             # By all items, which these features tell apart, not by those asked about so far.
-            text = [name for name in self.text if name in self.items.columns]
+            text = [name for name in self.settings.text if name in self.items.columns]
             duels = read(votes, self.items, text=text).to_duels()
-            self._model = fit(duels=duels, test_fraction=0.0, integrate=False, seed=self.seed).model
+            self._model = fit(
+                duels=duels, test_fraction=0.0, integrate=False, seed=self.settings.seed
+            ).model
             self._learned_at = len(votes)
         self._rows = votes
         return self._model
 
     def _uneven(self, model: Any, ranking: Any) -> Uneven | None:
-        if self.closest <= 0.5:
+        if self.settings.closest <= 0.5:
             return None
-        names = self.items.iloc[:, 0].map(id_text)
-        own = ranking.frame.set_index(ranking.frame["item_id"].map(id_text)).reindex(names)
-        noise = 2.0 * float(model.likelihood.noise.numpy())
+        own = ranking.frame.set_index(ranking.frame["item_id"].map(id_text)).reindex(self._names)
+        noise, _ = model.likelihood.of_duels
         return Uneven(
-            own["utility"].to_numpy(), own["sd"].to_numpy() ** 2, noise, least=self.closest
+            own["utility"].to_numpy(), own["sd"].to_numpy() ** 2, noise, least=self.settings.closest
         )
 
     def _pairs(
@@ -161,10 +154,10 @@ class Learner:
     ) -> tuple[list[tuple[str, str]], str]:
         """What to ask next, and why there is nothing."""
         answers = require_pandas().concat([votes.frame, votes.skips])
-        left = None if self.repeat else Left(answers, self.invited)
-        score = self.score or (SETTLE if names_alone(self.items) else "bald")
+        left = None if self.settings.repeat else Left(answers, self.settings.invited)
+        score = self.settings.score or (SETTLE if names_alone(self.items) else "bald")
         try:
-            return next_pairs(model, score, self.top, self.closest, left, rng), ""
+            return next_pairs(model, score, self.settings.top, self.settings.closest, left, rng), ""
         except ValueError as error:
             return [], str(error)
 
@@ -199,42 +192,28 @@ def picture_of(ranking: Any) -> bytes:
 
 def people_of(votes: Any) -> Table:
     """How many answers each person gave, and how often most others said the same of a pair."""
-    better = np.where(
-        votes["verdict"] == TIE,
-        TIE,
-        np.where(votes["verdict"] == LEFT, votes["left"], votes["right"]),
+    sides = votes[["left", "right"]]
+    pair = [sides.min(axis=1), sides.max(axis=1)]
+    is_first = votes["left"].eq(pair[0]) == votes["verdict"].eq(LEFT)
+    said = np.where(votes["verdict"].eq(TIE), 2, is_first)
+    # How often each of the three was said, by all of the pair less whoever it is.
+    each = require_pandas().DataFrame(np.eye(3)[said], index=votes.index)
+    own = each.groupby([*pair, votes["judge"]]).transform("sum")
+    others = (each.groupby(pair).transform("sum") - own).to_numpy()
+    agreed = others[np.arange(len(said)), said] == others.max(1)
+    shared = others.any(1)
+    frame = votes.assign(shared=shared, agreed=np.where(shared, agreed, np.nan))
+    people = frame.groupby("judge").agg(
+        answers=("left", "size"), shared=("shared", "sum"), agreed=("agreed", "mean")
     )
-    pairs: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for left, right, person, one in zip(
-        votes["left"], votes["right"], votes["judge"], better, strict=True
-    ):
-        by_person = pairs.setdefault((min(left, right), max(left, right)), {})
-        by_person.setdefault(person, []).append(one)
-    agreed: dict[str, list[bool]] = {person: [] for person in votes["judge"]}
-    for by_person in pairs.values():
-        for person, own in by_person.items():
-            others = Counter(
-                one for name, said in by_person.items() if name != person for one in said
-            )
-            if others:
-                most = max(others.values())
-                agreed[person] += [others[one] == most for one in own]
-    rows = [
-        {
-            "person": person,
-            "answers": int(number),
-            "shared": len(agreed[person]),
-            "agreed": np.mean(agreed[person]) if agreed[person] else np.nan,
-        }
-        for person, number in votes["judge"].value_counts().items()
-    ]
+    people = people.loc[votes["judge"].value_counts().index].rename_axis("person").reset_index()
     columns = [
         Column("person", "person", str, left=True),
         Column("answers", "answers", ","),
         Column("shared", "of pairs that others had too", ",", spare=1),
         Column("agreed", "share as most of these said", chance),
     ]
-    return Table("people", "People", columns, rows)
+    return Table("people", "People", columns, records(people))
 
 
 def notes_of(notes: Any) -> list[Table]:
@@ -257,8 +236,6 @@ def run(learner: Learner, pipe: Connection) -> None:
     while True:
         try:
             pipe.recv()
-            while pipe.poll():  # asked several times: once is enough
-                pipe.recv()
         except (EOFError, OSError, KeyboardInterrupt):
             return
         try:
@@ -299,57 +276,25 @@ def _end_with_parent() -> None:
 class Refitting:
     """The process, as the page sees it."""
 
-    def __init__(self, learner: Learner, then: Callable[[Learned], None]) -> None:
-        """:param then: is called with what was learned, in a thread of its own."""
+    def __init__(self, learner: Learner) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=run, args=(learner, other), daemon=True)
         with _without_interrupts():
             self._process.start()
         other.close()
-        self._then, self._closed = then, False
-        self._lock, self._busy, self._again = threading.Lock(), False, False
 
-    def ask(self) -> None:
-        """Learn from the answers that are there now, or as soon as what is learned now is there.
+    def learned(self) -> Learned:
+        """From the answers that are there now.
 
-        One request is under way at a time: a pipe that nobody reads would fill up, and the page
-        would wait.
+        :raises OSError, EOFError: the process has ended.
         """
-        with self._lock:
-            self._again, begin = self._busy, not self._busy
-            self._busy = True
-            if begin:
-                self._send()
-
-    @property
-    def is_learning(self) -> bool:
-        """Whether a request is under way."""
-        return self._busy
-
-    def _send(self) -> None:
-        with contextlib.suppress(BrokenPipeError, OSError):
-            self._pipe.send(None)
-
-    def listen(self) -> None:
-        """Hand on what is learned, until the process ends."""
-        while True:
-            try:
-                learned = self._pipe.recv()
-            except (EOFError, OSError):
-                if not self._closed:
-                    ended = "The process that ranks has ended; start ask again."
-                    self._then(Learned(0, problem=ended))
-                return
-            with self._lock:
-                self._busy, self._again = self._again, False
-                if self._busy:
-                    self._send()
-            self._then(learned)
+        self._pipe.send(None)
+        learned: Learned = self._pipe.recv()
+        return learned
 
     def close(self) -> None:
         """End the process."""
-        self._closed = True
-        self._pipe.close()
         self._process.terminate()
         self._process.join(5.0)
+        self._pipe.close()

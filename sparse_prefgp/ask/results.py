@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +38,7 @@ class Results:
         self._learner, self._doors, self._number, self._then = learner, doors, number, then
         self._learned, self._serial, self._since_learned = Learned(0), 0, 0
         self._refitting: Refitting | None = None
+        self._enough, self.is_learning = asyncio.Event(), False
         self.routes = [
             Route("/results", self.show),
             Route("/results.svg", self.picture),
@@ -45,38 +46,38 @@ class Results:
             Route("/api/results", self.state),
         ]
 
-    def begin(self) -> None:
-        """Start the process that learns."""
-        loop = asyncio.get_running_loop()
-
-        def then(learned: Learned) -> None:
-            loop.call_soon_threadsafe(self.take, learned)
-
-        self._refitting = Refitting(self._learner, then)
-        threading.Thread(target=self._refitting.listen, daemon=True).start()
-        self._refitting.ask()
-
     def changed(self) -> None:
         """An answer came, or went."""
         self._since_learned += 1
-        self._learn_from(EVERY)
+        if self._since_learned >= EVERY:
+            self._enough.set()
 
-    async def now_and_then(self) -> None:
-        """The last answers too come into the results."""
+    async def learn(self) -> None:
+        """Learn from what is there, and again whenever enough has changed, or a while after
+        anything has. One request is under way at a time."""
+        self._refitting, self._since_learned = Refitting(self._learner), 1
+        self._enough.set()
         while True:
-            await asyncio.sleep(PAUSE)
-            self._learn_from(1)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._enough.wait(), PAUSE)
+            if not self._since_learned:
+                continue
+            self._enough.clear()
+            self._since_learned, self.is_learning = 0, True
+            try:
+                learned = await asyncio.to_thread(self._refitting.learned)
+            except (EOFError, OSError):
+                ended = "The process that ranks has ended; start ask again."
+                self.take(Learned(0, problem=ended))
+                return
+            finally:
+                self.is_learning = False
+            self.take(learned)
 
     async def end(self) -> None:
         """End the process."""
         if self._refitting is not None:
             await asyncio.to_thread(self._refitting.close)
-
-    def _learn_from(self, least: int) -> None:
-        """Learn again where there are so many changes."""
-        if self._since_learned >= least and self._refitting is not None:
-            self._since_learned = 0
-            self._refitting.ask()
 
     def take(self, learned: Learned) -> None:
         """Show this from now on; where nothing was learned, what was before and the reason."""
@@ -106,12 +107,12 @@ class Results:
             {
                 "answers": self._number(),
                 "learned": learned.answers,
-                "learning": self._refitting is not None and self._refitting.is_learning,
+                "learning": self.is_learning,
                 "serial": self._serial,
                 "html": learned.html if new else None,
                 "problem": learned.problem,
                 "settled": learned.settled,
-                "top": self._learner.top,
+                "top": self._learner.settings.top,
                 "picture": bool(learned.picture),
             }
         )

@@ -70,17 +70,7 @@ class Page:
         rng = np.random.default_rng(settings.seed)
         self._pairing = Pairing(len(things.names), rng, settings.explore, settings.repeat)
         self._doors, self._disk = Doors(store, settings), Disk(store)
-        learner = Learner(
-            store.path,
-            things.items,
-            settings.score,
-            settings.closest,
-            settings.top,
-            settings.seed,
-            settings.text,
-            settings.repeat,
-            settings.invited,
-        )
+        learner = Learner(store.path, things.items, settings)
         self.results = Results(learner, self._doors, lambda: self.number, self._take)
         self._mine: dict[str, int] = {}
         # By person and pair, the id of an answer that is not on disk yet.
@@ -135,8 +125,7 @@ class Page:
     @contextlib.asynccontextmanager
     async def running(self, _: Any = None) -> AsyncIterator[None]:
         """The writer, and the process that learns."""
-        self.results.begin()
-        acts = (self._disk.write, self.results.now_and_then)
+        acts = (self._disk.write, self.results.learn)
         tasks = [asyncio.create_task(act()) for act in acts]
         try:
             yield
@@ -193,9 +182,9 @@ class Page:
             "gone": [one for one in waiting if self._doors.is_gone(one)],
             "name": name,
         }
-        if name is None:
-            return JSONResponse(about)
-        return JSONResponse(about | await self._begun(request, name, self._doors.id_of(request)))
+        if name is not None:
+            about |= await self._begun(request, name, self._doors.id_of(request))
+        return JSONResponse(about)
 
     async def _begun(self, request: Request, name: str, person: str) -> dict[str, Any]:
         last = await self._disk.call(self.store.last, name)
@@ -277,8 +266,8 @@ class Page:
         if taken is None:
             raise HTTPException(409, "This is none of your last answers.")
         if taken:
-            left, right, verdict = taken
-            pair = self._pair(left, right)
+            *sides, verdict = taken
+            pair = self._pair(*sides)
             if pair is not None:
                 self._pairing.uncount(person, pair)
             self._mine[person] -= verdict != SKIP
@@ -301,8 +290,8 @@ class Page:
         self._told(request.headers.get(SENT_BY, person))
         for _ in range(0 if self._finished else count):
             pair = self._pairing.next(person, known)
-            known += [] if pair is None else [pair.unordered]
             if pair is not None:
+                known.append(pair.unordered)
                 pairs.append([self._shown(i) for i in pair])
         return {
             "pairs": pairs,
@@ -354,8 +343,9 @@ def _version(path: Path) -> str:
 
 
 async def _as_json(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 413
-    detail = error.detail if isinstance(error, HTTPException) else "Too much was sent."
+    status, detail = 413, "Too much was sent."
+    if isinstance(error, HTTPException):
+        status, detail = error.status_code, error.detail
     if "text/html" in request.headers.get("accept", ""):  # somebody reads it
         return PlainTextResponse(detail, status)
     return JSONResponse({"problem": detail}, status)

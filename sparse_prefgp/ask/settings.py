@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,11 @@ class PageSettings:
     """By which other machines reach this one, where they may."""
     base_path: str = ""
     most_answers: int | None = None
+
+
+def host_of(text: str) -> str:
+    """A host without its port, in small letters."""
+    try:
+        return (urlsplit(f"//{text}").hostname or "").lower()
+    except ValueError:
+        return ""

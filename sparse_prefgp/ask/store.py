@@ -138,8 +138,21 @@ class VoteStore:
                 f"pragma application_id = {APPLICATION_ID}; pragma user_version = {VERSION}; "
                 "commit"
             )
-        connection.execute("begin immediate")  # whether it can be written is known at once
-        connection.execute("commit")
+        with self._in_one_step():  # whether it can be written is known at once
+            pass
+
+    @contextlib.contextmanager
+    def _in_one_step(self) -> Iterator[sqlite3.Connection]:
+        """What the block writes is kept, or nothing of it."""
+        connection = self._connection
+        connection.execute("begin immediate")
+        try:
+            yield connection
+            connection.execute("commit")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            raise
 
     def close(self) -> None:
         """All that was kept into the one file."""
@@ -153,15 +166,14 @@ class VoteStore:
         return str(self._connection.execute(query, (name,)).fetchone()[0])
 
     def _invite(self, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-        connection, those = self._connection, set(map(alike, names))
-        connection.execute("begin immediate")
-        joined = connection.execute("select name from people where not invited").fetchall()
-        # Whoever gave the name may be somebody else: what was said under it stays, and no more.
-        ended = [name for (name,) in joined if alike(name) in those]
-        connection.executemany("delete from people where name = ?", [(name,) for name in ended])
-        rows = [(name, secrets.token_urlsafe(16)) for name in names]
-        connection.executemany("insert or ignore into people values (?, ?, 1)", rows)
-        connection.execute("commit")
+        those = set(map(alike, names))
+        with self._in_one_step() as connection:
+            joined = connection.execute("select name from people where not invited").fetchall()
+            # Whoever gave the name may be somebody else: what was said under it stays, and no more.
+            ended = [name for (name,) in joined if alike(name) in those]
+            connection.executemany("delete from people where name = ?", [(name,) for name in ended])
+            rows = [(name, secrets.token_urlsafe(16)) for name in names]
+            connection.executemany("insert or ignore into people values (?, ?, 1)", rows)
         tokens = dict(connection.execute("select name, token from people"))
         answered = "select 1 from answers where person = ? and undone is null limit 1"
         return (
@@ -195,11 +207,9 @@ class VoteStore:
         :return: of each what became of it; what is sent again is kept once.
         :raises sqlite3.Error: nothing of it was kept.
         """
-        connection, at = self._connection, now()
         insert = "insert or ignore into answers values (?, ?, ?, ?, ?, ?, ?, null, ?)"
-        found = []
-        connection.execute("begin immediate")
-        try:
+        found, at = [], now()
+        with self._in_one_step() as connection:
             for one in answers:
                 said = (one.person, one.left, one.right, one.verdict)
                 row = (one.id, *said, one.shown, at, one.note)
@@ -207,11 +217,6 @@ class VoteStore:
                     found.append(Kept.NEW)
                 else:
                     found.append(Kept.AGAIN if self.has(one) else Kept.OTHER)
-            connection.execute("commit")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("rollback")
-            raise
         return found
 
     def last(self, person: str) -> list[dict[str, Any]]:
@@ -262,17 +267,11 @@ class VoteStore:
         :return: how many answers.
         :raises sqlite3.Error: not all of it is gone; it can be called again.
         """
-        connection, mark = self._connection, (self._mark(person),)
-        connection.execute("begin immediate")
-        try:
+        mark = (self._mark(person),)
+        with self._in_one_step() as connection:
             removed = connection.execute("delete from answers where person = ?", (person,)).rowcount
             connection.execute("delete from people where name = ?", (person,))
             connection.execute("insert or ignore into settings values (?, '')", mark)
-            connection.execute("commit")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("rollback")
-            raise
         connection.execute("vacuum")
         connection.execute("pragma wal_checkpoint(truncate)")
         connection.execute("delete from settings where name = ?", mark)

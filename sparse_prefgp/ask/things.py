@@ -22,7 +22,7 @@ from sparse_prefgp.io.columns import (
 )
 from sparse_prefgp.io.files import CONTROL, ITEM_ID, Table, load, load_items
 from sparse_prefgp.io.texts import with_texts
-from sparse_prefgp.support.words import counted, listing, shortened, some_of
+from sparse_prefgp.support.words import agreeing, counted, listing, shortened, some_of
 
 # What browsers show, and as what it is sent.
 MEDIA = {
@@ -125,12 +125,13 @@ def things_of(items: Source | None, media: Path | None, text: Sequence[str] = ()
     frame, name_column = table.frame, str(table.id_column)
     _, row_of = table.ids()
     texts = list(row_of)
-    long = next((text for text in texts if len(text.encode()) > LONGEST_NAME), None)
-    if long is not None:
-        raise ValueError(
-            f"The item {shortened(long)} of {table.name} has a name of {len(long):,} characters; "
-            f"add a column item_id with short names (the first column is taken, {name_column!r})."
-        )
+    for name in texts:
+        if len(name.encode()) > LONGEST_NAME:
+            raise ValueError(
+                f"The item {shortened(name)} of {table.name} has a name of {len(name):,} "
+                "characters; add a column item_id with short names (the first column is taken, "
+                f"{name_column!r})."
+            )
     files: list[str | None] = [None] * len(texts)
     pictured = None
     if media is not None:
@@ -173,7 +174,7 @@ def _not_told_apart(table: Table, text: Sequence[str]) -> str:
     columns = [name for name in table.frame.columns if name != table.id_column]
     varying = [name for name in columns if table.frame[name].nunique(dropna=False) > 1]
     if not varying:
-        are = "is" if len(columns) == 1 else "are"
+        are = agreeing(len(columns))
         return f"{listing(columns)} {are} the same for all items" if columns else ""
     table = replace(table, frame=table.frame[[str(table.id_column), *varying]])
     if len(varying) == 1 and varying[0] not in text:
@@ -196,7 +197,7 @@ def _not_told_apart(table: Table, text: Sequence[str]) -> str:
     different = len(np.unique(features + 0.0, axis=0))  # -0.0 is 0.0
     if different == len(features):
         return ""
-    tell = "tells" if len(varying) == 1 else "tell"
+    tell = agreeing(len(varying), "tells", "tell")
     return f"{listing(varying)} {tell} only {different:,} of the {len(features):,} items apart"
 
 
@@ -222,23 +223,20 @@ def _pictures(folder: Path) -> dict[str, Path]:
         if one.suffix.lower() in MEDIA and one.is_file() and not one.is_symlink()
     }
     for name in found:
+        problem = "with a control character in it" if CONTROL.search(name) else ""
         try:
             name.encode()
         except UnicodeEncodeError:
+            problem = "that is no UTF-8"
+        if problem:
             raise ValueError(
-                f"A picture in {str(folder)!r} has a name that is no UTF-8, {shortened(name)}; "
-                "give it another name."
-            ) from None
-    steering = next((name for name in found if CONTROL.search(name)), None)
-    if steering is not None:
-        raise ValueError(
-            f"A picture in {str(folder)!r} has a name with a control character in it, "
-            f"{shortened(steering)}; give it another name."
-        )
+                f"A picture in {str(folder)!r} has a name {problem}, {shortened(name)}; give it "
+                "another name."
+            )
     large = [name for name, one in found.items() if one.stat().st_size > MOST_BYTES]
     if large:
         raise ValueError(
-            f"{some_of(large)} in {str(folder)!r} {'is' if len(large) == 1 else 'are'} larger than "
+            f"{some_of(large)} in {str(folder)!r} {agreeing(len(large))} larger than "
             f"{MOST_BYTES // 1_000_000} MB; make smaller pictures of them."
         )
     return found
@@ -260,7 +258,7 @@ def _named(
     if missing:
         raise ValueError(
             f"{counted(len(missing), 'picture')} of the column {column!r} of {table.name} "
-            f"{'is' if len(missing) == 1 else 'are'} not in the folder {str(folder)!r} "
+            f"{agreeing(len(missing))} not in the folder {str(folder)!r} "
             f"({some_of(missing)}); add them, or leave the cells empty."
         )
     return [text or None for text in texts], column
@@ -276,14 +274,13 @@ def names_of_people(path: Path) -> list[str]:
     table.refuse_empty("people")
     table = replace(table, id_column=_name_column(list(table.frame.columns)))
     names = [" ".join(str(name).split()) for name in table.ids("person")[1]]
-    long = next((name for name in names if len(name) > LONGEST_PERSON), None)
-    if long is not None:
-        raise ValueError(
-            f"{table.name} has the person {shortened(long)}, a name of {len(long)} letters; give "
-            f"one of {LONGEST_PERSON} at most."
-        )
     by_likeness: dict[str, str] = {}
     for name in names:
+        if len(name) > LONGEST_PERSON:
+            raise ValueError(
+                f"{table.name} has the person {shortened(name)}, a name of {len(name)} letters; "
+                f"give one of {LONGEST_PERSON} at most."
+            )
         other = by_likeness.setdefault(alike(name), name)
         if other is not name:
             raise ValueError(

@@ -111,10 +111,9 @@ class AskOptions:
 @command()
 def ask(console: Output, options: AskOptions) -> None:
     """Ask people which of two things they prefer, on a page in the browser."""
-    from sparse_prefgp.ask.guard import host_of
     from sparse_prefgp.ask.memory import said_of_names
     from sparse_prefgp.ask.running import Links, forget, listening_at, open_browser, serve
-    from sparse_prefgp.ask.settings import PageSettings
+    from sparse_prefgp.ask.settings import PageSettings, host_of
     from sparse_prefgp.ask.store import VoteStore
     from sparse_prefgp.ask.things import MEDIA, demo_things, names_of_people, things_of
     from sparse_prefgp.disk.folders import held
@@ -225,7 +224,7 @@ def _hosts(options: AskOptions, address: str) -> tuple[str, ...]:
     """Names by which the page may be reached: what it listens on, and what was allowed."""
     import socket
 
-    from sparse_prefgp.ask.guard import host_of
+    from sparse_prefgp.ask.settings import host_of
 
     for name in options.allow_host:
         if not re.fullmatch(_HOST, name, re.ASCII):

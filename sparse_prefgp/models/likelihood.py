@@ -216,6 +216,21 @@ class Probit(gpflow.Module):
             if ratios is not None and before is not None:
                 take_by_name(ratios, self._judges, before, known._judges)
 
+    @property
+    def of_duels(self) -> tuple[float, float | None]:
+        """Variance of the noise of a duel, judges apart, and its margin, None without."""
+        margin = None if self.margin is None else float(self.margin.numpy())
+        return 2.0 * float(self.noise.numpy()), margin
+
+    @property
+    def of_judges(self) -> tuple[FloatArray, FloatArray]:
+        """The same of each judge, (J,), a margin of 0 without any; (1,) where all are alike."""
+        noise, margin = self.of_duels
+        both = (self.noise_ratio, noise), (self.cut_scale, margin or 0.0)
+        each = [np.full(1, x) if by is None else x * by.numpy() for by, x in both]
+        noises, margins = np.broadcast_arrays(*each)
+        return noises, margins
+
     def things(self) -> dict[str, Any]:
         """What it brings into a model, by the names of `support.together`."""
         return {

@@ -239,6 +239,11 @@ def score_text(value: float | None) -> str:
     return "not finite" if value is None or not np.isfinite(value) else f"{value:.4f}"
 
 
+def ends_in(shown: str) -> Callable[[Sequence[float]], str]:
+    """What shows the two ends of an interval in a format; a dash where they are not known."""
+    return lambda ends: MISSING if ends[0] != ends[0] else f"{ends[0]:{shown}} to {ends[1]:{shown}}"
+
+
 def interval(ends: Sequence[float]) -> str:
     """Its two ends."""
     return f"{ends[0]:z.3f} to {ends[1]:z.3f}"

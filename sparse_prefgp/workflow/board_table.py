@@ -82,24 +82,21 @@ class Battles:
         given = {name: getattr(form, name) for name in type(form).__dataclass_fields__}
         table = load_answers(source, Stated(**given, covariates=tuple(style)))
         header = Header(table.frame.columns)
-        table, style, empty = _with_empty(table, header, tuple(style))
+        table, style, empty = _with_empty(table, tuple(style))
         style, alike = _varying(table, style)
         besides = [*style, *given.get("sides", ()), given.get("outcome")]
         roles = Roles.of(header, asked, [name for name in besides if name])
         roles, undated = _dated(table, roles, asked.get("date"))
-        empty = (*empty, *alike, *undated)
-        made = cls(table, roles, style, given, empty)
+        made = cls(table, roles, style, given, (*empty, *alike, *undated))
         category = roles.category
         if category is None:
             return made
-        texts = table.frame[category].map(id_text)
-        labels = texts.nunique()
-        few = labels * LEAST_BATTLES > len(table.frame)
+        texts, labels = made.texts(category), made.labels(category)
+        few = labels * LEAST_BATTLES > len(texts)
         if not few and 1 < labels <= MOST_CATEGORIES:
             # Numbers are labels too, and no effect grows with them.
             labelled = texts.where(texts != "").astype("category")
-            frame = table.frame.assign(**{category: labelled})
-            return replace(made, table=replace(table, frame=frame))
+            return made._with(table.frame.assign(**{category: labelled}))
         reason = (
             f"The column {category!r} has {counted(labels, 'label')} in "
             f"{counted(len(table.frame), 'battle')}, and categories are 2 to {MOST_CATEGORIES} "
@@ -108,8 +105,8 @@ class Battles:
         if asked.get("category"):
             raise ValueError(f"{reason}; name another (--category), or leave it out.")
         note = f"{reason}: there is no board of each."
-        roles = replace(roles, category=None)
-        return replace(made, roles=roles, notes=(*empty, note), only_audited=category)
+        roles, notes = replace(roles, category=None), (*made.notes, note)
+        return replace(made, roles=roles, notes=notes, only_audited=category)
 
     def read(self) -> DuelTable:
         """The battles; the first side has a covariate where sides may matter.
@@ -117,16 +114,14 @@ class Battles:
         :raises ValueError: what `read` raises; answers about sets; fewer than two models.
         """
         judge, category = self.roles.judge, self.roles.category
-        lean_by = f"{judge}:{SIDE}" if self.has_judges else None
-        sources = Sources(
+        found = Sources(
             answers=self.table,
             covariate=self.style,
             noise_by=judge,
-            lean_by=lean_by,
+            lean_by=f"{judge}:{SIDE}" if self.has_judges else None,
             context=() if category is None else (category,),
             **self.form,
-        )
-        found = sources.table("duels")
+        ).table("duels")
         if found.events.has_sets:
             raise ValueError(
                 f"{self.table.name} holds choices or rankings; a leaderboard is of battles of two "
@@ -157,19 +152,25 @@ class Battles:
             return None
         with warnings.catch_warnings():  # what there is to say was said as the table was opened
             warnings.simplefilter("ignore")
-            return _days(replace(self.table, frame=frame), self.roles.date)
+            return _days(self._with(frame).table, self.roles.date)
+
+    def texts(self, column: str) -> Any:
+        """Labels of a column, as a series of texts."""
+        return self.table.frame[column].astype(object).map(id_text)
 
     def labels(self, column: str) -> int:
         """How many there are in a column."""
-        return len({id_text(value) for value in self.table.frame[column].unique()})
+        return int(self.texts(column).nunique())
+
+    def _with(self, frame: Any) -> Battles:
+        return replace(self, table=replace(self.table, frame=frame))
 
     def of_label(self, column: str, label: str) -> Battles:
         """Those with this label alone; notes are what is odd of these."""
-        rows = self.table.frame[column].map(id_text) == label
-        table = replace(self.table, frame=self.table.frame[rows].reset_index(drop=True))
-        style, notes = _varying(table, self.style)
-        found = replace(self, table=table, style=style, notes=notes)
-        category = self.roles.category
+        rows = self.texts(column) == label
+        found = self._with(self.table.frame[rows].reset_index(drop=True))
+        style, notes = _varying(found.table, self.style)
+        found, category = replace(found, style=style, notes=notes), self.roles.category
         if category is not None and found.labels(category) < 2:
             found = replace(found, roles=replace(self.roles, category=None))
         return found
@@ -186,25 +187,23 @@ def _dated(table: Table, roles: Roles, asked: str | None) -> tuple[Roles, tuple[
         return roles, ()
     values = table.frame[column]
     empty = int((values.isna() | (values.astype(str).str.strip() == "")).sum())
-    if not empty:
+    if empty:
+        of = f"{empty:,} of {counted(len(values), 'battle')} {agreeing(empty, 'has', 'have')} no"
+        reason, remedy = (
+            f"{of} date in the column {column!r}",
+            "; fill it in, leave these battles out, or give --date none (date='none').",
+        )
+    else:
+        remedy = ", or name another column (--date), none for none (date='none')."
         try:
             _days(table, column)
+            return roles, ()
         except ValueError as error:
             reason = str(error).removesuffix(".")
-            if asked is not None:
-                raise ValueError(
-                    f"{reason}, or name another column (--date), none for none (date='none')."
-                ) from None
-            note = f"Drift is not asked: {reason[0].lower()}{reason[1:]}."
-            return replace(roles, date=None), (note,)
-        return roles, ()
-    of = f"{empty:,} of {counted(len(values), 'battle')} {agreeing(empty, 'has', 'have')} no"
     if asked is not None:
-        raise ValueError(
-            f"{of} date in the column {column!r}; fill it in, leave these battles out, or give "
-            "--date none (date='none')."
-        )
-    return replace(roles, date=None), (f"Drift is not asked: {of} {column}.",)
+        raise ValueError(f"{reason}{remedy}")
+    note = f"Drift is not asked: {reason[0].lower()}{reason[1:]}."
+    return replace(roles, date=None), (note,)
 
 
 def _days(table: Table, column: str) -> FloatArray:
@@ -214,32 +213,23 @@ def _days(table: Table, column: str) -> FloatArray:
 
 
 def _with_empty(
-    table: Table, header: Header, style: tuple[str, ...]
+    table: Table, style: tuple[str, ...]
 ) -> tuple[Table, tuple[str, ...], tuple[str, ...]]:
     """The table with flags of what of a style is 0, such as the length of an empty answer, where
     few values are and all others are far above; all styles; and a sentence on each flag."""
     frame, added, notes = table.frame, [], []
     for name in style:
-        pair = _both_sides(header, name)
-        flag = f"no_{name}"
-        if pair is None or flag in style:
+        flag, values = f"no_{name}", _numbers_of(table, name)
+        if len(values) < 2 or flag in style:
             continue
-        numbers = require_pandas().to_numeric(frame[[*pair]].stack(), errors="coerce")
-        is_zero, above = numbers == 0.0, numbers[numbers != 0.0]
-        share = float(is_zero.mean())
+        numbers = require_pandas().concat(values.values()).dropna()
+        above, share = numbers[numbers != 0.0], float((numbers == 0.0).mean())
         if not 0.0 < share <= MOST_EMPTY or not len(above) or above.min() < 0.0:
             continue
         if float(above.quantile(0.05)) < float(above.std()):
             continue  # 0 is the end of what there is
-        values = (
-            require_pandas().to_numeric(frame[pair[0]]),
-            require_pandas().to_numeric(frame[pair[1]]),
-        )
-        ends = {
-            f"no_{column}": (value == 0.0).astype(int)
-            for column, value in zip(pair, values, strict=True)
-        }
-        frame = frame.assign(**ends)
+        flags = {f"no_{column}": (side == 0.0).astype(int) for column, side in values.items()}
+        frame = frame.assign(**flags)
         added.append(flag)
         notes.append(
             f"The {name} of {share:.1%} of the answers is 0, far from all others: that an answer "
@@ -248,21 +238,22 @@ def _with_empty(
     return replace(table, frame=frame), (*style, *added), tuple(notes)
 
 
-def _both_sides(header: Header, name: str) -> tuple[str, str] | None:
-    """The columns that say of both sides what is called so; None where there are none."""
-    pairs = (pair for pair in header.other_sides() if pair[0].startswith(name))
-    return next((pair for pair in pairs if pair[1].startswith(name)), None)
+def _numbers_of(table: Table, name: str) -> dict[str, Any]:
+    """Columns that say something of each side, or of the difference; none where there are none."""
+    frame = table.frame
+    pairs = Header(frame.columns).other_sides()
+    pair = next((pair for pair in pairs if all(end.startswith(name) for end in pair)), ())
+    to_numeric = require_pandas().to_numeric
+    columns = [name] if name in frame.columns else pair
+    return {column: to_numeric(frame[column], errors="coerce") for column in columns}
 
 
 def _varying(table: Table, style: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The styles of which something can be learned, and a sentence on each other one."""
-    header, numbers = Header(table.frame.columns), require_pandas().to_numeric
     kept, notes = [], []
     for name in style:
-        pair = _both_sides(header, name)
-        columns = [name] if name in table.frame.columns else [*(pair or ())]
-        values = [numbers(table.frame[column], errors="coerce") for column in columns]
-        apart = values[0] - values[-1] if len(values) > 1 else values[0] if values else None
+        first, *second = _numbers_of(table, name).values() or [None]
+        apart = first - second[0] if second else first
         if apart is None or apart.isna().any() or (apart != apart.iloc[0]).any():
             kept.append(name)
             continue
@@ -299,11 +290,12 @@ def odd_of(battles: Battles, table: DuelTable) -> list[str]:
                 f"{some_of(never, _NAMED)} never {word}: how {how} {stand} is held by the prior, "
                 "and intervals are wide."
             )
-    frame = battles.table.frame
+    if len(battles.table.frame) != table.num_rows:
+        return notes
     for column, what in ((battles.roles.judge, "judge"), (battles.roles.task, "task")):
-        if column is None or len(frame) != table.num_rows:
+        if column is None:
             continue
-        votes = frame[column].map(id_text).value_counts()
+        votes = battles.texts(column).value_counts()
         once = int((votes == 1).sum())
         if once:
             notes.append(
@@ -315,21 +307,15 @@ def odd_of(battles: Battles, table: DuelTable) -> list[str]:
 
 def _swapped(battles: Battles, table: DuelTable, ends: IntArray) -> list[str]:
     """On pairs that one judge saw in both orders, each of which is two votes."""
-    roles, frame = battles.roles, battles.table.frame
-    covariates = table.events.covariate_names
-    if SIDE not in covariates or len(frame) != table.num_rows:
+    roles, differences = battles.roles, table.events.covariate_differences
+    if differences is None or SIDE not in table.events.covariate_names:
         return []
-    differences = table.events.covariate_differences
-    assert differences is not None
-    ahead = differences[:, covariates.index(SIDE)] > 0.0
-    first = np.where(ahead, ends[:, 0], ends[:, 1])
+    ahead = differences[:, table.events.covariate_names.index(SIDE)] > 0.0
     columns = [name for name in (roles.task, roles.category, roles.judge) if name is not None]
-    keys = [frame[name].map(id_text).to_numpy() for name in columns]
-    orders: dict[tuple[Any, ...], set[int]] = {}
-    both = np.sort(ends, axis=1).tolist()
-    for key in zip(*keys, map(tuple, both), first.tolist(), strict=True):
-        orders.setdefault(key[:-1], set()).add(key[-1])
-    number = sum(len(seen) == 2 for seen in orders.values())
+    keys = [battles.texts(name).to_numpy() for name in columns]
+    first = np.where(ahead, ends[:, 0], ends[:, 1])
+    orders = require_pandas().Series(first).groupby([*keys, *np.sort(ends, axis=1).T]).nunique()
+    number = int((orders == 2).sum())
     if not number:
         return []
     who = " to one judge" if roles.judge is not None else ""
@@ -347,7 +333,7 @@ def kinds_in(battles: Battles, column: str) -> dict[str, int]:
     :raises ValueError: no such column, or too many labels.
     """
     check_choice("The column of kinds (--by, by=)", column, [*battles.table.frame.columns])
-    found = battles.table.frame[column].map(id_text).value_counts().to_dict()
+    found = battles.texts(column).value_counts().to_dict()
     if len(found) > MOST_CATEGORIES:
         raise ValueError(
             f"The column {shortened(column)} of kinds has {len(found):,} labels; a board of each "

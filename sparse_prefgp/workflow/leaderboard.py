@@ -23,15 +23,15 @@ from sparse_prefgp.io.forms import Form
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.learning.notes import is_warning
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import level_of_interval, whole_number
+from sparse_prefgp.support.checks import check_choice, level_of_interval, whole_number
 from sparse_prefgp.support.plain import as_json_text, plain
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
-from sparse_prefgp.support.words import and_so, counted, spelt_like
+from sparse_prefgp.support.words import agreeing, and_so, counted
 from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import SVG, Picture, Report, Section, sections_of
 from sparse_prefgp.tell.result import Result
-from sparse_prefgp.tell.tables import MISSING, Column, Table, chance, facts_table, records
+from sparse_prefgp.tell.tables import Column, Table, chance, ends_in, facts_table, records
 from sparse_prefgp.workflow.board_table import Battles, kinds_in, models_of, odd_of
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.folder import MODEL, PROGRAM
@@ -57,22 +57,14 @@ _NAMED = 6
 FEW = 3
 
 
-def _points(value: float) -> str:
-    return MISSING if value != value else f"{value:.0f}"
-
-
-def _range_of_points(ends: Sequence[float]) -> str:
-    return MISSING if ends[0] != ends[0] else f"{ends[0]:.0f} to {ends[1]:.0f}"
-
-
 def _columns(top: int, versus: str) -> list[Column]:
     from sparse_prefgp.analysis.ranking import known_number
 
     return [
         Column("rank", "rank", ","),
         Column("model", "model", str, left=True),
-        Column("elo", "Elo", _points),
-        Column("interval", "interval", _range_of_points, spare=9),
+        Column("elo", "Elo", ".0f"),
+        Column("interval", "interval", ends_in(".0f"), spare=9),
         Column("ranks", "not ruled out", str, spare=10),
         Column("likely", "likely ranks", str, spare=4),
         Column("group", "group", known_number, spare=6),
@@ -87,7 +79,7 @@ BIASES = (
     Column("name", "what differs", str, left=True),
     Column("unit", "by", str, left=True),
     Column("points", "Elo points", "z.1f"),
-    Column("ends", "interval", lambda ends: f"{ends[0]:z.1f} to {ends[1]:z.1f}"),
+    Column("ends", "interval", ends_in("z.1f")),
 )
 
 
@@ -172,9 +164,7 @@ class Leaderboard(Result):
 
         :raises ValueError: there is none of this name.
         """
-        if name not in self.rankings:
-            known = ", ".join(map(repr, self.rankings))
-            raise ValueError(f"There is no board {name!r}; choose from {known}.")
+        check_choice("The board", name, self.rankings)
         return self.frame[self.frame["board"] == name].drop(columns="board").reset_index(drop=True)
 
     def table(self, most: int | None = None, board: str = ALL) -> Table:
@@ -296,9 +286,7 @@ class Leaderboard(Result):
             )
         ]
         if ranking.joint is not None:
-            noise = self.model.likelihood
-            margin = None if noise.margin is None else float(noise.margin.numpy())
-            predicted = ranking.joint.scores(float(noise.noise.numpy()), margin)
+            predicted = ranking.joint.scores(*self.model.likelihood.of_duels)
             found += [
                 Picture(
                     "ranks",
@@ -376,13 +364,9 @@ def check_board_folder(folder: Path, overwrite: bool = False) -> None:
 
 
 def _check_contents(folder: Path) -> None:
-    ours = {BOARD, FIGURES, PAGE, LATEX, MODEL}
-    made = (
-        {name for name in contents(folder) if name.endswith(".csv")}
-        if (folder / FIGURES).is_file()
-        else set()
-    )
-    foreign = sorted(contents(folder) - ours - made)
+    there, is_board = contents(folder), (folder / FIGURES).is_file()
+    ours = {name for name in there if is_board and name.endswith(".csv")}
+    foreign = sorted(there - ours - {BOARD, FIGURES, PAGE, LATEX, MODEL})
     foreign += [f"{MODEL}/{name}" for name in foreign_files(folder / MODEL)]
     check_replaceable(folder, foreign, "a board")
 
@@ -456,9 +440,17 @@ def leaderboard(
         options = {"max_iterations": max_iterations, "integrate": integrate, "seed": seed}
         table, fitted = _fitted(opened, reporter, options, anchor, prices)
         fitted = replace(fitted, notes=(*said, *fitted.notes))
-        how = {"by": by, "top": top, "anchor": anchor, "level": level, "audited": audit}
-        how["prices"] = prices
-        found = _told(opened, table, fitted, **how)
+        found = _told(
+            opened,
+            table,
+            fitted,
+            by=by,
+            top=top,
+            anchor=anchor,
+            level=level,
+            audited=audit,
+            prices=prices,
+        )
         if place is not None:
             found.write(place, overwrite=overwrite)
     return found
@@ -504,11 +496,8 @@ def _name_of(anchor: Any) -> str | None:
 def _check_anchor(anchor: Any, models: Sequence[Any]) -> None:
     """Refuse an anchor that is none of the models, before anything is fitted."""
     name = _name_of(anchor)
-    known = {id_text(model) for model in models}
-    if name is not None and name not in known:
-        near = spelt_like(name, known)
-        hint = f"did you mean {near!r}?" if near else "give the name of one (--anchor)."
-        raise ValueError(f"The anchor {name!r} is none of the models; {hint}")
+    if name is not None:
+        check_choice("The anchor", name, map(id_text, models), " (--anchor, anchor=)")
 
 
 def _check_prices(prices: Any, battles: Battles, table: DuelTable) -> None:
@@ -537,6 +526,7 @@ def _told(
     prices: Any,
 ) -> Leaderboard:
     """All that a fit says of a board."""
+    from sparse_prefgp.analysis.audit import audit
     from sparse_prefgp.analysis.judges import judges as judges_of
     from sparse_prefgp.analysis.ranking import rank
     from sparse_prefgp.analysis.settling import settled
@@ -553,7 +543,7 @@ def _told(
             f"first {most:,}, not {top:,} (--top)."
         )
     if category is not None:
-        labels = sorted({id_text(value) for value in battles.table.frame[category]})
+        labels = sorted(battles.texts(category).unique())
         quick = model if len(labels) <= MOST_INTEGRATED else model.at_mode
         if quick is not model:
             notes.append(
@@ -579,13 +569,9 @@ def _told(
     if battles.has_judges:
         parts.append(Part("judges", "The judges", judges_of(model, level=level)))
     if audited:
-        parts.append(
-            Part(
-                "audit",
-                "What bends it, and what is clean",
-                _audit(battles, table, model, by, level),
-            )
-        )
+        said, of = table.context, category or battles.only_audited
+        audited_as = audit(model, said, date=battles.days(said), category=of, by=by, level=level)
+        parts.append(Part("audit", "What bends it, and what is clean", audited_as))
     settling = settled(model, most, prices=prices, rng=seeded(seed))
     parts.append(Part("settled", "What next", settling, 20))
     frames = [
@@ -613,14 +599,6 @@ def _told(
         level=level,
         notes=tuple(notes),
     )
-
-
-def _audit(battles: Battles, table: DuelTable, model: Any, by: str | None, level: float) -> Result:
-    """What the votes say of what bends the board."""
-    from sparse_prefgp.analysis.audit import audit
-
-    said, category = table.context, battles.roles.category or battles.only_audited
-    return audit(model, said, date=battles.days(said), category=category, by=by, level=level)
 
 
 def _of_kinds(
@@ -651,9 +629,9 @@ def _of_kinds(
         notes += [f"Board of {by} {label}: {note[0].lower()}{note[1:]}" for note in own.notes]
         found[board] = rank(fitted.model, rng=seeded(settings.seed), **asked)
     if small:
-        has = "has" if len(small) == 1 else "have"
+        have = agreeing(len(small), "has", "have")
         notes.append(
-            f"{and_so(small)} of {by} {has} fewer than {LEAST_OF_KIND} battles and no board."
+            f"{and_so(small)} of {by} {have} fewer than {LEAST_OF_KIND} battles and no board."
         )
     return found, notes
 
@@ -665,9 +643,7 @@ def _rows(model: Any, ranking: Ranking, versus: str) -> Any:
     against = np.full(len(frame), np.nan)
     place = [i for i, name in enumerate(frame["item_id"]) if id_text(name) == versus]
     if ranking.joint is not None and place:
-        margin = model.likelihood.margin
-        cut = None if margin is None else float(margin.numpy())
-        against = ranking.joint.scores(float(model.likelihood.noise.numpy()), cut)[:, place[0]]
+        against = ranking.joint.scores(*model.likelihood.of_duels)[:, place[0]]
     ends = {f"elo_{end}": scale.of(frame[end].to_numpy()) for end in ("lower", "upper")}
     kept = ["rank", "item_id", "elo", "elo_lower", "elo_upper", "score", "utility", "sd", "lower"]
     kept += ["upper", "p_best", "p_top_k", "rank_low", "rank_high", "likely_low", "likely_high"]
@@ -694,8 +670,8 @@ def conclusion(board: Any, level: float, all_tied: bool = False) -> str:
     tied = int((board["group"] == 1).sum())
     sure = f"at {100 * level:g} %"
     if tied == 1:
-        second = f", ahead of {names[1]}"
-        return f"A clear winner: {names[0]}{second}; no other model can be the first, {sure}."
+        ahead = f"{names[0]}, ahead of {names[1]}"
+        return f"A clear winner: {ahead}; no other model can be the first, {sure}."
     shown = and_so(names[:tied]) if tied <= _NAMED else f"{', '.join(names[:_NAMED])} and others"
     if tied > MOST_TIED * count and tied > 2:
         return (
@@ -712,10 +688,9 @@ def _seen(table: DuelTable, names: Sequence[Any]) -> tuple[list[str], FloatArray
     number = np.array([place[id_text(name)] for name in known])[ends]
     points, total = np.zeros((2, len(names), len(names)))
     won = np.where(table.events.kind == TIE, 0.5, 1.0)
-    for one, share in ((0, won), (1, 1.0 - won)):
-        at = number[:, one], number[:, 1 - one]
-        np.add.at(points, at, share * table.counts)
-        np.add.at(total, at, table.counts)
+    for (own, other), share in ((number.T, won), (number.T[::-1], 1.0 - won)):
+        np.add.at(points, (own, other), share * table.counts)
+        np.add.at(total, (own, other), table.counts)
     with np.errstate(invalid="ignore"):
         return [str(name) for name in names], points / np.where(total > 0.0, total, np.nan)
 

@@ -10,9 +10,9 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.judges import (
     LinearForm,
     agreements,
-    information_of_votes,
     judges,
 )
+from sparse_prefgp.analysis.verdict_scores import Verdicts
 from sparse_prefgp.models.integrated import IntegratedGP
 from tests.reference import slow_judges
 from tests.tolerances import FIXED_POINT, IDENTITY
@@ -70,11 +70,11 @@ def test_sites_of_a_judge_are_removed_exactly() -> None:
 def test_information_of_a_vote_is_that_of_differences() -> None:
     rng = np.random.default_rng(0)
     mean, variance, noise, margin = rng.normal(size=5), *rng.uniform(0.1, 2.0, (3, 5))
-    found = information_of_votes(mean, variance, noise, margin)
+    found = Verdicts.of(mean, variance, noise, margin).information
     for i in range(5):
         expected = slow_judges.information(mean[i], variance[i], noise[i], margin[i])
         np.testing.assert_allclose(found[..., i], expected, rtol=1e-5)
-    without_ties = information_of_votes(mean, variance, noise, np.zeros(5))
+    without_ties = Verdicts.of(mean, variance, noise, None).information
     assert np.all(without_ties[1] == 0.0) and np.all(without_ties[0, 0] > 0.0)
 
 
@@ -110,7 +110,7 @@ def test_nobody_else_says_who_is_better_than_a_judge_alone() -> None:
     table = battles(60).assign(judge="ann")
     duels = spg.read(table, noise_by="judge", side=False).to_duels()
     model = spg.PreferenceGP(duels, spg.ItemEffect(), likelihood=spg.Probit(by="judge", margin=0.3))
-    assert agreements(model)[0].decided == 0.0
+    assert agreements(model)[0, 0] == 0.0
     frame = judges(model).frame
     assert frame[["agreement", "agreement_lower", "lean", "margin"]].isna().all(axis=None)
     assert not frame["reversed"].any()

@@ -16,7 +16,7 @@ from sparse_prefgp.analysis.metrics import (
     score_each,
     standard_error,
 )
-from sparse_prefgp.analysis.verdicts import compared_scores
+from sparse_prefgp.analysis.verdicts import verdict
 from tests.cases import assert_same_scores
 from tests.tolerances import ROUNDING
 
@@ -363,7 +363,7 @@ def test_the_standard_error_of_a_gain_counts_each_duel():
         gain = np.repeat(logs[who] - logs[other], counts)
         expected = gain.std(ddof=1) / np.sqrt(len(gain))
         assert found[other]["gain_se"] == pytest.approx(expected, rel=ROUNDING)
-        text = compared_scores(found, who, other, "the rival")
+        text = verdict(found, other, who=who)
         assert f" ± {expected:.4f} nats per duel" in text
     logs["coin"][0] = -np.inf
     assert "gain_se" not in score_each(logs, counts=counts)["coin"]

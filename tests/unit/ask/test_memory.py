@@ -9,6 +9,7 @@ import pytest
 
 from sparse_prefgp.ask.memory import MANY_NAMES, memory_of, said_of_names
 from sparse_prefgp.ask.refitting import Learner
+from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import Answer, VoteStore
 from sparse_prefgp.support import machine
 
@@ -30,7 +31,7 @@ def test_nothing_is_learned_without_the_memory_for_it(
     store, items = VoteStore(tmp_path / "votes"), names(2_000)
     sides = items["item_id"]
     store.keep([Answer(f"{i:032x}", "Ann", sides[i], sides[i + 1], "left", "t") for i in range(9)])
-    learner = Learner(store.path, items, None, closest=0.5, top=2, seed=0)
+    learner = Learner(store.path, items, PageSettings(top=2))
     monkeypatch.setattr(machine, "free_memory", lambda: memory_of(2_000) - 1)
     monkeypatch.setattr(Learner, "_fitted", lambda self, votes: pytest.fail("it began"))
     with pytest.raises(ValueError, match=r"2,000 items .* GiB .* are free; columns that describe"):

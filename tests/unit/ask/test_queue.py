@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 import sparse_prefgp as spg
 from sparse_prefgp.ask.queue import QUEUE, Left, next_pairs, queued
 from sparse_prefgp.ask.refitting import Learner
+from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import Answer, VoteStore
 from tests.reference.slow_queue import slow_left
 
@@ -90,10 +91,10 @@ def test_a_lone_judge_is_asked_what_is_new(tmp_path: Path) -> None:
     ]
     store.keep(answers)
     items = pd.DataFrame({"item_id": NAMES})
-    learner = Learner(store.path, items, None, closest=0.5, top=2, seed=0)
+    learner = Learner(store.path, items, PageSettings(top=2))
     pairs = {(min(pair), max(pair)) for pair in learner.learn().pairs}
     assert pairs and pairs <= {*PAIRS[22:]}
-    learner.repeat = True
+    learner.settings = PageSettings(top=2, repeat=True)
     assert {(min(pair), max(pair)) for pair in learner.learn().pairs} & {*PAIRS[:22]}
 
 

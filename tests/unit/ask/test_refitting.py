@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import threading
 from dataclasses import replace
@@ -13,15 +14,16 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.suggestion import SCORES
-from sparse_prefgp.ask import refitting
+from sparse_prefgp.ask import refitting, results
 from sparse_prefgp.ask.queue import QUEUE
 from sparse_prefgp.ask.refitting import (
     MODEL,
     Learned,
     Learner,
-    Refitting,
     people_of,
 )
+from sparse_prefgp.ask.results import Results
+from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import Answer, VoteStore
 from sparse_prefgp.ask.things import things_of
 from sparse_prefgp.cli import ask
@@ -49,7 +51,7 @@ def store(tmp_path: Path) -> VoteStore:
 
 def learner(store: VoteStore, items: pd.DataFrame, score: str | None = None) -> Learner:
     who = ("Ann", "Bob")  # who has answered nothing yet
-    return Learner(store.path, items, score, closest=0.5, top=2, seed=0, invited=who)
+    return Learner(store.path, items, PageSettings(score=score, top=2, invited=who))
 
 
 def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
@@ -124,7 +126,9 @@ def test_texts_that_do_not_tell_items_apart_are_left_out(store: VoteStore) -> No
         pd.DataFrame({"name": NAMES, "words": ["a dog", "a cat"] * 3}), None, ["words"]
     )
     store.keep(answers(0, 40))
-    learned = replace(learner(store, found.items), text=["words"]).learn()
+    one = learner(store, found.items)
+    one.settings = replace(one.settings, text=["words"])
+    learned = one.learn()
     assert all(name in learned.html for name in NAMES) and learned.pairs
 
 
@@ -170,16 +174,39 @@ def test_scores_are_those_of_suggest() -> None:
 
 
 def test_one_request_is_under_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Pipe:
-        sent = 0
+    asked, go_on = [], threading.Event()
+    taken: list[Learned] = []
 
-        def send(self, _: None) -> None:
-            self.sent += 1
+    class Slow:
+        def __init__(self, _: Learner) -> None:
+            pass
 
-    pipe = Pipe()
-    one = object.__new__(Refitting)
-    one._pipe, one._lock = pipe, threading.Lock()  # type: ignore[assignment]
-    one._busy = one._again = False
-    for _ in range(1000):
-        one.ask()
-    assert pipe.sent == 1 and one._again and one.is_learning
+        def learned(self) -> Learned:
+            asked.append(None)
+            go_on.wait()
+            if len(asked) > 2:
+                raise EOFError
+            return Learned(len(asked), html="x")
+
+    monkeypatch.setattr(results, "Refitting", Slow)
+
+    async def run() -> Results:
+        one = Results(None, None, lambda: 0, taken.append)  # type: ignore[arg-type]
+        learning = asyncio.create_task(one.learn())
+        while not asked:
+            await asyncio.sleep(0)
+        for _ in range(1000):
+            one.changed()
+        assert len(asked) == 1 and one.is_learning
+        go_on.set()
+        while len(taken) < 2:  # once for all that came meanwhile
+            await asyncio.sleep(0)
+        assert len(asked) == 2 and not one.is_learning
+        for _ in range(1000):
+            one.changed()
+        await learning  # until the process ends
+        return one
+
+    one = asyncio.run(run())
+    assert [learned.answers for learned in taken] == [1, 2]
+    assert one._learned.answers == 2 and "has ended" in one._learned.problem

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sparse_prefgp.ask import results
+from sparse_prefgp.ask.results import Results
 from sparse_prefgp.ask.running import Collected, Links, listening_at, serve
 from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import VoteStore
 from sparse_prefgp.ask.things import demo_things
-from tests.asking_page import NoRefitting
+from tests.asking_page import learns_nothing
 
 pytest.importorskip("uvicorn", reason="the extra ask is not installed")
 
@@ -23,7 +23,7 @@ pytest.importorskip("uvicorn", reason="the extra ask is not installed")
 def test_it_can_be_ended_from_the_moment_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, times: int
 ) -> None:
-    monkeypatch.setattr(results, "Refitting", NoRefitting)
+    monkeypatch.setattr(Results, "learn", learns_nothing)
     before = signal.getsignal(number)
 
     def began(links: Links) -> None:

@@ -17,16 +17,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparse_prefgp.ask import results, server
+from sparse_prefgp.ask import server
 from sparse_prefgp.ask.doors import PERSON
 from sparse_prefgp.ask.guard import MOST_BYTES
 from sparse_prefgp.ask.pairing import Uneven
 from sparse_prefgp.ask.refitting import Learned
+from sparse_prefgp.ask.results import Results
 from sparse_prefgp.ask.server import ANSWERED_ALL, FINISHED, SENT_BY, TOO_EVEN, Page
 from sparse_prefgp.ask.settings import PageSettings
 from sparse_prefgp.ask.store import VoteStore
 from sparse_prefgp.ask.things import Things, things_of
-from tests.asking_page import NoRefitting
+from tests.asking_page import learns_nothing
 
 testclient = pytest.importorskip("starlette.testclient", reason="the extra ask is not installed")
 ROOT = "http://127.0.0.1:8000"
@@ -50,7 +51,7 @@ Made = Callable[..., Page]
 @pytest.fixture
 def made(tmp_path: Path, things: Things, monkeypatch: pytest.MonkeyPatch) -> Made:
     """A page of these settings, on one folder."""
-    monkeypatch.setattr(results, "Refitting", NoRefitting)
+    monkeypatch.setattr(Results, "learn", learns_nothing)
 
     def page(then: Callable[[], None] = lambda: None, **settings: Any) -> Page:
         store = VoteStore(tmp_path / "votes", settings.get("invited", ()))
@@ -113,7 +114,7 @@ def test_results_are_new_whenever_something_was_learned(
         assert state["html"] == text
         unchanged = client.get(f"/api/results?known={state['serial']}").json()
         assert unchanged == state | {"html": None}
-    monkeypatch.setattr(NoRefitting, "is_learning", True)
+    monkeypatch.setattr(page.results, "is_learning", True)
     assert client.get("/api/results").json() == state | {"learning": True}
 
 

@@ -199,7 +199,7 @@ def test_what_cannot_be_told_of_a_board_is_noted() -> None:
         spg.leaderboard(table, date="day")
     found = spg.leaderboard(table, by="kind", top=9, category="none", **QUICK)
     notes = " ".join(found.notes)
-    assert "Drift is not asked: 30 of 120 battles have no day." in notes
+    assert "Drift is not asked: 30 of 120 battles have no date in the column 'day'." in notes
     assert "There are 5 models, so that chances are those of being among the first 4" in notes
     assert "'kind' of kinds has one label, 'crowd'" in notes
     assert found.top == 4 and "top 4" in found.to_markdown()
@@ -257,7 +257,7 @@ def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sparse_prefgp.workflow.leaderboard.run_fit", None)
-    with pytest.raises(ValueError, match="'m9' is none of the models; give the name of one"):
+    with pytest.raises(ValueError, match="The anchor is 'm9'"):
         spg.leaderboard(battles(60), anchor=("m9", 1000), **QUICK)
 
 
