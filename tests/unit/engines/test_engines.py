@@ -300,7 +300,7 @@ def test_one_pass_over_arrays_is_that_over_tensors(monkeypatch: pytest.MonkeyPat
     sites = Sites(tf.constant(0.1 * rng.normal(size=size)), tf.constant(rng.uniform(0, 0.3, size)))
 
     def found() -> list[tf.Tensor]:
-        state = propagation.evaluate(prior.covariance, prior.factors, sites)
+        state = spg.ParallelEP().evaluate(prior.covariance, prior.factors, sites)
         every = tf.nest.flatten((state, propagation.ends(state, prior.factors)))
         return [x for x in every if x is not None]
 
@@ -311,4 +311,4 @@ def test_one_pass_over_arrays_is_that_over_tensors(monkeypatch: pytest.MonkeyPat
     for one, other in zip(found(), plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=TAIL, atol=ROUNDING)
     sites = sites._replace(nu=tf.fill([size], tf.constant(np.nan, tf.float64)))
-    assert np.isnan(propagation.evaluate(prior.covariance, prior.factors, sites).change)
+    assert np.isnan(spg.ParallelEP().evaluate(prior.covariance, prior.factors, sites).change)
