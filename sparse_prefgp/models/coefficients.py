@@ -65,12 +65,13 @@ class KnownCoefficients(Result):
 
     def table(self, most: int | None = None) -> Table:
         """`name`, `mean`, `sd`, and `lower` and `upper` ends of the interval of each."""
+        of_numbers = ("mean", "sd", "lower", "upper")
         columns = [Column("name", "covariate", left=True)]
-        columns += [Column(name, name, "z.4g") for name in ("mean", "sd", "lower", "upper")]
+        columns += [Column(name, name, "z.4g") for name in of_numbers]
         numbers = np.column_stack([self.mean, self.sd, self.interval]).tolist()
         rows = [
-            {"name": name, "mean": mean, "sd": sd, "lower": lower, "upper": upper}
-            for name, (mean, sd, lower, upper) in zip(self.names, numbers, strict=True)
+            {"name": name, **dict(zip(of_numbers, row, strict=True))}
+            for name, row in zip(self.names, numbers, strict=True)
         ]
         return Table("coefficients", "", columns, rows[:most])
 

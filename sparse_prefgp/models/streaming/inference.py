@@ -133,9 +133,8 @@ class StreamInference:
             )
         else:
             algebra = self._algebra(parameters, parts)
-            files = (place.file(k, len(parts)) for k in range(len(parts)))
             self.pool = InProcess(
-                [Part(part, algebra, file) for part, file in zip(parts, files, strict=True)]
+                [Part(part, algebra, place.file(k, len(parts))) for k, part in enumerate(parts)]
             )
         return self.pool
 

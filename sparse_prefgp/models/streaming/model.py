@@ -292,7 +292,7 @@ class StreamedGP(DuelGP):
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
         """The kernel on the rows of the stream."""
-        return self.hyperparameters().on_rows()[0]
+        return self.hyperparameters().problem().kernel
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
         """Of `size` rows of the stream, which is read once for them, those that one side won.
