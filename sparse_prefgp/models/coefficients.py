@@ -51,7 +51,7 @@ class KnownCoefficients(Result):
     @property
     def sd(self) -> FloatArray:
         """(C + J,)."""
-        return np.asarray(np.sqrt(np.maximum(self.variance, 0.0)))
+        return np.sqrt(np.maximum(self.variance, 0.0))
 
     @property
     def interval(self) -> FloatArray:
@@ -118,6 +118,6 @@ class KnownCoefficients(Result):
             _, covariance = posterior.joint(tf.constant(rows, gpflow.default_float()))
             step = np.eye(count, 1 + count, 1)
             step[np.arange(count), less] -= 1.0
-            return np.asarray(step @ (covariance.numpy() - np.diag(unknown)) @ step.T)
+            return step @ (covariance.numpy() - np.diag(unknown)) @ step.T
 
         return cls(tuple(called), both[:, 0], variance, level, jointly)

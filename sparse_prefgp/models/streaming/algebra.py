@@ -279,7 +279,7 @@ class Algebra:
             tape.watch(variables)
             *_, source = self._make_source()
         upstream = tf.reshape(tf.constant(slope, source.dtype), source.shape)
-        return np.asarray(flat_gradient(tape, source, variables, upstream).numpy())
+        return flat_gradient(tape, source, variables, upstream).numpy()
 
 
 def terms_apart(
