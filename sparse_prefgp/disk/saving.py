@@ -179,5 +179,4 @@ def _approximation(entry: dict[str, Any], arrays: Arrays) -> Approximation:
     if isinstance(fields.get("blocks"), list):
         labels = [fields["blocks"][number] for number in arrays["blocks"]]
         entry = {**entry, "fields": {**fields, "blocks": labels}}
-    approximation: Approximation = value_of(APPROXIMATION, entry)
-    return approximation
+    return value_of(APPROXIMATION, entry)

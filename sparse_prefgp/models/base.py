@@ -151,8 +151,7 @@ class DuelGP(DuelPredictions, Learned):
 
         :param restart: forget the sites of earlier calls and begin at zero.
         """
-        result: InferenceResult = self._inferred(restart, warn=False).result
-        return result
+        return self._inferred(restart, warn=False).result
 
     @property
     def num_duels_used(self) -> int:
@@ -161,7 +160,7 @@ class DuelGP(DuelPredictions, Learned):
 
     def log_evidence(self) -> float:
         """Log evidence in nats, with the approximation's correction, over all duels."""
-        return float(self._inferred().solution.log_evidence)
+        return self._inferred().solution.log_evidence
 
     def predict(self, questions: Duels | Answers, inputs: Any = None) -> Forecast:
         """Log probabilities of the outcomes of questions: answers whose outcome nobody looks at.
@@ -242,8 +241,7 @@ class DuelGP(DuelPredictions, Learned):
         return self._inferred().solution
 
     def _shared(self) -> Posterior:
-        posterior: Posterior = self._solution().posterior
-        return posterior
+        return self._solution().posterior
 
     # People.
 

@@ -402,5 +402,4 @@ def _leans_before(description: Mapping[str, Any]) -> Sequence[Sequence[str]]:
         covariate = duels["covariates"][description["leaning"][0]]
     if covariate is not None:
         return [(duels.get("group_column") or GROUPS, covariate)]
-    leans: Sequence[Sequence[str]] = description.get("lean_by", ())
-    return leans
+    return description.get("lean_by", ())

@@ -51,7 +51,7 @@ class KnownCoefficients(Result):
     @property
     def sd(self) -> FloatArray:
         """(C + J,)."""
-        return np.asarray(np.sqrt(np.maximum(self.variance, 0.0)))
+        return np.sqrt(np.maximum(self.variance, 0.0))
 
     @property
     def interval(self) -> FloatArray:
@@ -65,12 +65,13 @@ class KnownCoefficients(Result):
 
     def table(self, most: int | None = None) -> Table:
         """`name`, `mean`, `sd`, and `lower` and `upper` ends of the interval of each."""
+        of_numbers = ("mean", "sd", "lower", "upper")
         columns = [Column("name", "covariate", left=True)]
-        columns += [Column(name, name, "z.4g") for name in ("mean", "sd", "lower", "upper")]
+        columns += [Column(name, name, "z.4g") for name in of_numbers]
         numbers = np.column_stack([self.mean, self.sd, self.interval]).tolist()
         rows = [
-            {"name": name, "mean": mean, "sd": sd, "lower": lower, "upper": upper}
-            for name, (mean, sd, lower, upper) in zip(self.names, numbers, strict=True)
+            {"name": name, **dict(zip(of_numbers, row, strict=True))}
+            for name, row in zip(self.names, numbers, strict=True)
         ]
         return Table("coefficients", "", columns, rows[:most])
 
@@ -117,6 +118,6 @@ class KnownCoefficients(Result):
             _, covariance = posterior.joint(tf.constant(rows, gpflow.default_float()))
             step = np.eye(count, 1 + count, 1)
             step[np.arange(count), less] -= 1.0
-            return np.asarray(step @ (covariance.numpy() - np.diag(unknown)) @ step.T)
+            return step @ (covariance.numpy() - np.diag(unknown)) @ step.T
 
         return cls(tuple(called), both[:, 0], variance, level, jointly)

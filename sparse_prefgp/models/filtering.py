@@ -193,11 +193,11 @@ class _WithinSlices:
 
     :ivar mean: E z before the slice of each, and `variance` V z, with what the features of other
         terms leave.
-    :ivar log_probabilities: of the outcome of each then.
     :ivar change: the largest that one more sweep within a slice would make.
     """
 
     log_probabilities: FloatArray
+    """Of the outcome of each then."""
 
     def __init__(self, engine: Engine, factors: Factors) -> None:
         t = int(factors.upper.shape[0])
@@ -246,5 +246,4 @@ def _compiled(engine: Any, names: tuple[str, ...]) -> Callable[..., Any]:
         point = engine.run(LowRankOverDuels(features), factors, Sites(zeros, zeros))
         return point.sites.nu, point.sites.tau, point.log_z, point.found.change
 
-    found: Callable[..., Any] = run
-    return found
+    return run

@@ -48,8 +48,7 @@ class InTimeModel(Generic[M]):
     def known(self) -> Dated:
         """When duels were."""
         self.model.allow(trajectories=True)
-        known: Dated = self.model._dated
-        return known
+        return self.model._dated
 
     @property
     def term(self) -> ItemInTime:
@@ -124,7 +123,7 @@ class InTimeModel(Generic[M]):
     def with_dates(self, rows: FloatArray) -> FloatArray:
         """Rows (N, D + 1) of items with their numbers, as rows (N, D + 3) at `date`."""
         inputs = self.model.inputs.rows(rows).numpy()
-        return np.asarray(inputs[:, : self.model.inputs.layout.first_covariate])
+        return inputs[:, : self.model.inputs.layout.first_covariate]
 
     def dated(self, rows: Any, at: Any) -> FloatArray:
         """Rows of items (N, D) or (N, D + 1) with their numbers, at a date or (N,) dates.

@@ -89,36 +89,23 @@ class SitesMemory:
     def __init__(self, num_sites: int) -> None:
         dtype = gpflow.default_float()
         # nu and tau.
-        self._values = tf.Variable(tf.zeros([2, num_sites], dtype), trainable=False)
+        self.values = tf.Variable(tf.zeros([2, num_sites], dtype), trainable=False)
         self.change = tf.Variable(tf.zeros([], dtype), trainable=False)
         self.sweeps = tf.Variable(0, trainable=False)
 
     def sites(self) -> Sites:
-        return Sites(*tf.unstack(self._values.read_value()))
+        return Sites(*tf.unstack(self.values.read_value()))
 
     def keep(self, point: FixedPoint) -> None:
         """Those that an engine found, where they are finite."""
         sites = tf.stack(point.sites)
         good = tf.reduce_all(tf.math.is_finite(sites))
-        self._values.assign(tf.where(good, sites, self._values))
+        self.values.assign(tf.where(good, sites, self.values))
         self.change.assign(point.found.change)
         self.sweeps.assign_add(point.sweeps)
 
     def clear(self) -> None:
-        self._values.assign(tf.zeros_like(self._values))
-
-    def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None:
-        """Take these, (t,) each.
-
-        :raises ValueError: of another length, not finite, or a negative tau.
-        """
-        number = int(self._values.shape[1])
-        for name, values in (("nu", nu), ("tau", tau)):
-            check_shape(name, values, number, hint=", one for each site")
-            check_finite(name, values)
-        if np.any(np.asarray(tau) < 0.0):
-            raise ValueError(f"tau has {np.min(tau)}, but a precision is at least 0.")
-        self._values.assign(np.stack([nu, tau]))
+        self.values.assign(tf.zeros_like(self.values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +129,13 @@ class Inference:
 
         :raises ValueError: of another length, not finite, or a negative tau.
         """
-        self.memory.start_from(nu, tau)
+        number = int(self.memory.values.shape[1])
+        for name, values in (("nu", nu), ("tau", tau)):
+            check_shape(name, values, number, hint=", one for each site")
+            check_finite(name, values)
+        if np.any(np.asarray(tau) < 0.0):
+            raise ValueError(f"tau has {np.min(tau)}, but a precision is at least 0.")
+        self.memory.values.assign(np.stack([nu, tau]))
         self.model._known = None
 
     def restore(

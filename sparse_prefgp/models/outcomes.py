@@ -94,9 +94,9 @@ def group_numbers(model: Any, groups: Any, pairs: int | None) -> IntArray | None
     """
     if groups is None:
         return None
-    one_noise = model.likelihood.noise_ratio is None
-    together.check(compiled=pairs is None, groups=True, one_noise=one_noise)
+    together.check(compiled=pairs is None, groups=True)
     assert pairs is not None
+    together.check(groups=True, one_noise=model.likelihood.noise_ratio is None)
     return numbers_of(groups, pairs, model.duels.group_names or (), "groups", "group", NOISE)
 
 

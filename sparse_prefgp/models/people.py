@@ -52,8 +52,7 @@ class People:
                 "person said; give the duels of one to model.meet(duels), or call "
                 "model.in_memory()."
             )
-        people: KnownPeople = self.model._solution().people
-        return people
+        return self.model._solution().people
 
     def tastes(self, Xnew: Any = None) -> FloatArray:
         """Expected own utility of each person, beyond what all share: (P, N).

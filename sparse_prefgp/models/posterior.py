@@ -170,6 +170,7 @@ class Conditioned:
 
     @cached_property
     def kept(self) -> LowRankIntermediates:
+        """Inducing values and blocks under the sites."""
         return self.covariance.conditioned(self.precision, self.shift)
 
 

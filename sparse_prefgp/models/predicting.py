@@ -132,10 +132,7 @@ class DuelPredictions:
         :param at: as for `predict_difference`.
         :param labels: as for `predict_difference`.
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
-        judge = group_numbers(self, groups, mean.shape[0])
-        link = self.engine.link_function
-        return tf.exp(Outcomes(self.likelihood, link, mean, variance, judge).win)
+        return tf.exp(self._outcomes(groups, Xa, Xb, covariates, labels, people, at).win)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
     def predict_outcome(
@@ -152,9 +149,14 @@ class DuelPredictions:
 
         :param groups: as for `predict_duel`.
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, labels, people, at)
-        link, judge = self.engine.link_function, group_numbers(self, groups, mean.shape[0])
-        return tf.exp(Outcomes(self.likelihood, link, mean, variance, judge).win_tie_loss)
+        found = self._outcomes(groups, Xa, Xb, covariates, labels, people, at)
+        return tf.exp(found.win_tie_loss)
+
+    def _outcomes(self, groups: Any, *asked: Any) -> Outcomes:
+        """Of duels as `predict_difference` takes them."""
+        mean, variance = self.predict_difference(*asked)
+        judge = group_numbers(self, groups, mean.shape[0])
+        return Outcomes(self.likelihood, self.engine.link_function, mean, variance, judge)
 
     def allow(self, **asked: Any) -> None:
         """Refuse what does not go together with this model, see `together.check`.

@@ -62,12 +62,15 @@ class SeenDuels(OfItems):
 
     @classmethod
     def of(cls, duels: StreamedDuels) -> SeenDuels:
-        scan, totals, known, comparisons = duels.scan, duels.totals, duels.items, None
+        scan, totals = duels.scan, duels.totals
+        known: Items | None = duels.items
+        comparisons = totals.comparisons
         if known is None:
             assert totals.low is not None and totals.high is not None
             ends = np.stack([totals.low, totals.high])
             known = Items(ends, None, duels.feature_names, duels.transform)
             comparisons = np.full(2, totals.duels)
+        assert comparisons is not None
         judges: dict[str, Any] = {}
         if duels.judges is not None and totals.judged is not None:
             here = np.flatnonzero(totals.judged.sum(1))
@@ -75,7 +78,7 @@ class SeenDuels(OfItems):
             judges = {"group_names": names, "group_levels": totals.judged[here]}
         return cls(
             known,
-            totals.comparisons if comparisons is None else comparisons,
+            comparisons,
             totals.duels,
             duels.items is not None,
             num_ties=totals.ties,

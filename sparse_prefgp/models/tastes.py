@@ -293,6 +293,7 @@ class PairsBefore(NamedTuple):
         return cls(*(tf.concat(each, 0) for each in zip(*parts, strict=True)))
 
     def take(self, which: IntArray) -> PairsBefore:
+        """Of some pairs."""
         return PairsBefore(*(tf.gather(each, which) for each in self))
 
 

@@ -410,7 +410,7 @@ class TimePosterior(Posterior):
             ~asked.states.moving[across.col] | (asked.times[across.row] >= end.times[known])
         )
         early = ~there & (across.col < n)
-        return np.asarray(np.bincount(across.row, early, len(asked.times)) == 0.0)
+        return np.bincount(across.row, early, len(asked.times)) == 0.0
 
     def _from_end(self, asked: Asked) -> tuple[Any, Any, FloatArray, FloatArray]:
         """By the numbers of the frontier at the end, (q, N), and by what joins, (q, n), of variance
@@ -500,7 +500,7 @@ class TimePosterior(Posterior):
 
 def _squared(rows: sparse.csr_matrix) -> FloatArray:
     """R R', dense."""
-    return np.asarray((rows @ rows.T).toarray())
+    return (rows @ rows.T).toarray()
 
 
 def _row_sums(rows: sparse.csr_matrix, others: Any) -> FloatArray:

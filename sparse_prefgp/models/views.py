@@ -56,8 +56,7 @@ class Consensus(View):
     """What all share."""
 
     def utility(self, model: Any) -> Posterior:
-        shared: Posterior = model._shared()
-        return shared
+        return model._shared()
 
     def kernels(self, model: Any) -> tuple[gpflow.kernels.Kernel, ...]:
         return (model.kernel,)
@@ -71,8 +70,7 @@ class Nobody(View):
     def utility(self, model: Any) -> Posterior:
         _check_eager(model.terms.by_features is not None)
         solution = model._solution()
-        nobody: Posterior = solution.strangers.nobody(solution.posterior)
-        return nobody
+        return solution.strangers.nobody(solution.posterior)
 
 
 class Everybody(Consensus):
@@ -96,8 +94,7 @@ class Group(View):
 
     def utility(self, model: Any) -> Posterior:
         _check_eager()
-        group: Posterior = model.people.known().group(self.numbers)
-        return group
+        return model.people.known().group(self.numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +107,7 @@ class Described(View):
     def utility(self, model: Any) -> Posterior:
         _check_eager()
         solution = model._solution()
-        described: Posterior = solution.strangers.described(self.features, solution.posterior)
-        return described
+        return solution.strangers.described(self.features, solution.posterior)
 
 
 @dataclass(frozen=True, eq=False)

@@ -279,7 +279,7 @@ class Algebra:
             tape.watch(variables)
             *_, source = self._make_source()
         upstream = tf.reshape(tf.constant(slope, source.dtype), source.shape)
-        return np.asarray(flat_gradient(tape, source, variables, upstream).numpy())
+        return flat_gradient(tape, source, variables, upstream).numpy()
 
 
 def terms_apart(
@@ -288,7 +288,7 @@ def terms_apart(
     """The terms that see what is said of a duel; None without, or where they are features."""
     if about_sets or approximation.has_blocks or parameters.terms.taste is not None:
         return None
-    terms = TermsOfDuels.of(parameters.on_rows()[0], None)
+    terms = TermsOfDuels.of(parameters.problem().kernel, None)
     return terms if terms.border or terms.leans else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -61,25 +61,16 @@ class Hyperparameters(gpflow.Module):
         """Whose they are."""
         return Columns(self.row_layout, self.covariates, self.terms.labels, self.levels)
 
-    def on_rows(self) -> tuple[gpflow.kernels.Kernel, Callable[[tf.Tensor], tf.Tensor] | None]:
-        """Kernel and mean function on rows of duels."""
-        layout = self.row_layout
-        return (
-            on_rows(self.kernel, layout, self.terms.kernels(self.columns)),
-            mean_on_rows(self.mean_function, layout),
-        )
-
     def problem(self, compiled: CompiledKernel | None = None) -> DuelProblem:
         """That of all chunks, at the parameters as they are; each chunk has its own graph."""
-        kernel, mean_function = self.on_rows()
-        taste = self.terms.taste
+        taste, layout = self.terms.taste, self.row_layout
         return DuelProblem(
             cast(Any, None),
-            kernel,
-            mean_function,
+            on_rows(self.kernel, layout, self.terms.kernels(self.columns)),
+            mean_on_rows(self.mean_function, layout),
             inducing_variable=self.inducing_variable,
             compiled=compiled,
-            taste=None if taste is None else on_rows(taste, self.row_layout),
+            taste=None if taste is None else on_rows(taste, layout),
             centre=self.centre,
             **self.likelihood.tensors(),
         )

@@ -133,9 +133,8 @@ class StreamInference:
             )
         else:
             algebra = self._algebra(parameters, parts)
-            files = (place.file(k, len(parts)) for k in range(len(parts)))
             self.pool = InProcess(
-                [Part(part, algebra, file) for part, file in zip(parts, files, strict=True)]
+                [Part(part, algebra, place.file(k, len(parts))) for k, part in enumerate(parts)]
             )
         return self.pool
 
@@ -143,7 +142,7 @@ class StreamInference:
     def telling(
         self, parameters: Hyperparameters, progress: Callable[[StreamProgress], None] | None
     ) -> Iterator[Coordinator]:
-        """The coordinator; within the block `progress` is told of the rows of each pass."""
+        """The coordinator; within the block `progress` hears of the rows of each pass."""
         coordinator, pool = self.coordinator(parameters), self.parts(parameters)
         last, total = 0, sum(pool.rows)
         started = seen_at = time.perf_counter()

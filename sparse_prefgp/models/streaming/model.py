@@ -292,7 +292,7 @@ class StreamedGP(DuelGP):
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
         """The kernel on the rows of the stream."""
-        return self.hyperparameters().on_rows()[0]
+        return self.hyperparameters().problem().kernel
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
         """Of `size` rows of the stream, which is read once for them, those that one side won.
@@ -358,8 +358,7 @@ class StreamedGP(DuelGP):
             scheduler that cannot be reached says.
         """
         watch = progress, report
-        result: StreamedResult = self._inferred(restart, warn=False, watch=watch).result
-        return result
+        return self._inferred(restart, warn=False, watch=watch).result
 
     def evidence_and_gradient(
         self,
@@ -380,12 +379,12 @@ class StreamedGP(DuelGP):
             self._known = Inferred(fingerprint, *self._ended(outcome))
             if outcome.result.status is Status.NOT_FINITE:
                 return np.nan, [np.full(v.shape, np.nan) for v in self.trainable_variables]
-            found = coordinator.gradient(values, tolerance)
-            if found.outcome is not None:
-                self._known = Inferred(fingerprint, *self._ended(found.outcome))
+            evidence, slopes, again = coordinator.gradient(values, tolerance)
+            if again is not None:
+                self._known = Inferred(fingerprint, *self._ended(again))
         variables = parameters.variables
-        pieces = dict(zip(map(id, variables), pieces_of(found.values, variables), strict=True))
-        return found.log_evidence, [pieces[id(v)] for v in self.trainable_variables]
+        pieces = dict(zip(map(id, variables), pieces_of(slopes, variables), strict=True))
+        return evidence, [pieces[id(v)] for v in self.trainable_variables]
 
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient, for optimisers that do not compile."""

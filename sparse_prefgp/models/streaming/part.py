@@ -186,9 +186,10 @@ class Part:
             gradient = own + self.algebra.pull_source(by_source)
         elif task.sweeps == 0:
             # The Gaussian site that the sites make under the hyperparameters as they are.
-            self._site = Natural.zeros(self.algebra.natural_size)
+            site = Natural.zeros(self.algebra.natural_size)
             for _, sums in self._pass(self.algebra.hold, seen):
-                self._site = self._site.plus(sums)
+                site = site.plus(sums)
+            self._site = site
         else:
             most = MAX_LOCAL_SWEEPS if task.sweeps is None else task.sweeps
             found = last = self._sweep(cavity, task.damping, task.correct, seen)

@@ -241,8 +241,11 @@ class Coordinator:
         result = InferenceResult(converged, len(rounds), status, change, damping, jitter, clipped)
         return Outcome(result, self.total, round_.log_evidence, tuple(rounds))
 
-    def gradient(self, values: FloatArray, tolerance: float | None = None) -> Gradient:
-        """Evidence and its gradient in all hyperparameters, at the sites as they are.
+    def gradient(
+        self, values: FloatArray, tolerance: float | None
+    ) -> tuple[float, FloatArray, Outcome | None]:
+        """Evidence and its gradient in all hyperparameters, at the sites as they are; and the
+        outcome of the rounds that it took to rebuild a part that was lost, None without any.
 
         The coordinator sends the posterior, from which the derivatives in `Phi' T Phi` and
         `Phi' s` follow, -½ (P⁻¹ + mu mu') and mu; each part pulls them through its own duels.
@@ -259,7 +262,7 @@ class Coordinator:
         gradient = np.sum([r.gradient for r in replies if r.gradient is not None], axis=0)
         seen = [reply.seen for reply in replies]
         evidence = summed_log_evidence((s.evidence + s.correction for s in seen), half_log_det)
-        return Gradient(evidence, gradient, outcome)
+        return evidence, gradient, outcome
 
     def _round(
         self, values: FloatArray, number: int, damping: float, tolerance: float, begin: bool
@@ -352,14 +355,3 @@ class Coordinator:
             self._values[k] = values.copy()
         in_order = [replies[k] for k in sorted(replies)]
         return in_order, tuple(sent.tolist()), tuple(received.tolist())
-
-
-class Gradient(NamedTuple):
-    """Log evidence and its gradient at the end of the rounds."""
-
-    log_evidence: float
-    """With the correction."""
-    values: FloatArray
-    """Derivatives in all hyperparameters."""
-    outcome: Outcome | None
-    """Of the rounds that it took to rebuild a part that was lost, None without any."""
