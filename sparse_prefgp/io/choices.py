@@ -306,7 +306,7 @@ class _Form:
         :param used: columns that say which items stand where.
         """
         table, sets, said = self.table, answers.sets, self.said
-        context = table.frame.drop(columns=[name for name in used if name in table.frame.columns])
+        context = table.frame.drop(columns=[*used], errors="ignore")
         kept = [name for name in context.columns if constant_in_sets(context[name], sets.code)]
         roles = said.roles
         for name in (roles.count_column, *roles.named, *map(str, said.context)):
@@ -335,12 +335,10 @@ class _Form:
             table.row.select(rows),
             sets.column if said.as_duels else None,
         )
-        found = replace(found, unused=tuple(map(str, table.frame.columns))).using(
-            (*used, *said.used, *self.attributes, sets.column)
-        )
-        common = tuple(name for name in kept if name in self.attributes)
-        features = {*found.numeric, *found.categorical}
-        found = replace(found, shared=tuple(name for name in common if name in features))
+        features = {*found.numeric, *found.categorical} & {*self.attributes}
+        shared = tuple(name for name in kept if name in features)
+        found = replace(found, unused=tuple(map(str, table.frame.columns)), shared=shared)
+        found = found.using((*used, *said.used, *self.attributes, sets.column))
         return finished(
             found,
             self.read,

@@ -122,6 +122,8 @@ class Chunk(NamedTuple):
 class Source:
     """Where rows come from: the same ones in the same order, as often as they are asked for."""
 
+    columns: tuple[str, ...] = ()
+    """All that may be ignored."""
     inline: tuple[str, ...] | None = None
     """Names of the features of both sides, None where the sides are ids."""
     roles: Roles = NO_ROLES
