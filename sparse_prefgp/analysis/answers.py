@@ -329,7 +329,7 @@ def _read_sets(
     words = () if own.transform is None else own.transform.categorical_columns
     long = understood(source, form, kind, asked=bool(options.get("asked")), words=words)
     source = loaded = long.table
-    if kind == "rankings" and long.unranked:
+    if kind == "rankings" and long.by_name:
         options["unranked_last"] = True
     header = list(loaded.frame.columns)
     how = {"among": OF_SETS, "sides": ("", ""), **how}

@@ -171,7 +171,7 @@ def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) ->
     with mistakes.noted():
         said |= _columns_in(table, roles)
     mistakes.stop()
-    return Answers.between(*sides, **said, covariate_names=roles.covariates)
+    return Answers.between(sides[0], sides[1], covariate_names=roles.covariates, **said)
 
 
 def outcome_of(columns: Mapping[str, Any], roles: Roles, where: Where, size: int) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class TwoSides:
         named = {
             "first side": self.sides[:1],
             "second side": self.sides[1:],
-            "verdict": self.verdicts and (self.verdicts.column,),
+            "verdict": () if self.verdicts is None else (self.verdicts.column,),
             "scores": self.scores,
             "wins": self.wins,
             "neither": [*filter(None, (self.equal, self.tied))],
@@ -120,7 +120,7 @@ class TwoSides:
     @property
     def used(self) -> set[str]:
         """Columns of which nothing else is made."""
-        verdict = self.verdicts and self.verdicts.column
+        verdict = None if self.verdicts is None else self.verdicts.column
         pairs = (*self.sides, *(self.scores or ()), *(self.wins or ()))
         named = (*pairs, self.equal, self.tied, verdict)
         return {name for name in named if name is not None}

@@ -204,11 +204,11 @@ class _Sums:
             values, event = steps
             both = values if self.ends is None else np.concatenate([values, self.ends])
             self.ends = np.stack([both.min(0), both.max(0)])
-            number = float(events.counts[event].sum())
-            self.covariate_names, self.steps = events.covariate_names, self.steps + number
-            self.squares = self.squares + number * events.covariate_squares
+            number, here = events.counts[event].sum(), events.covariate_squares
+            self.covariate_names, self.steps = events.covariate_names, self.steps + float(number)
+            self.squares = self.squares + number * here
         graded = events.grade_counts
-        if graded is not None:
+        if graded is not None and events.answer is not None:
             self.levels, self.grades = events.answer.names, _added(graded, self.grades)
         if self.compared is not None:
             self.compared += events.compared(len(self.compared))
@@ -220,9 +220,9 @@ class _Sums:
     def totals(self) -> Totals:
         sites = self.sites_apart if self.sets.any else self.sites
         numbers = sites, int(self.duels), int(self.ties), self.compared
-        of_items = self.compared is not None
-        ends = (None, None) if of_items else (self.moments.low, self.moments.high)
-        return Totals(*numbers, *ends, self.grades, self.judged, self.labelled)
+        low, high = self.moments.low, self.moments.high
+        ends = (low, high) if self.compared is None else (None, None)
+        return Totals(*numbers, ends[0], ends[1], self.grades, self.judged, self.labelled)
 
 
 def _added(now: IntArray, before: IntArray | None) -> IntArray:
