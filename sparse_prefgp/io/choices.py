@@ -317,7 +317,7 @@ class _Form:
                 )
         best_first = answers.best_first()
         if said.as_duels:
-            events, rows = self._expanded(best_first), best_first.row[_pairs(best_first)[1]]
+            events, rows = self._expanded(best_first)
         else:
             events, rows = events_of(best_first), answers.first_row
         events = said_by(table, roles, events, rows)
@@ -349,8 +349,8 @@ class _Form:
             said.item,
         )
 
-    def _expanded(self, answers: Alternatives) -> Answers:
-        """The duels of which answers say who is better, and the warning."""
+    def _expanded(self, answers: Alternatives) -> tuple[Answers, IntArray]:
+        """The duels of which answers say who is better, the row of each, and the warning."""
         better, worse = _pairs(answers)
         what = f"{answers.sets.what}s"
         options = self.read.read_as.columns.get("options")
@@ -362,7 +362,7 @@ class _Form:
             f"cannot be compared with that of {what.split()[0]} as one event each.",
             stacklevel=4,
         )
-        return Answers.between(answers.item[better], answers.item[worse])
+        return Answers.between(answers.item[better], answers.item[worse]), answers.row[worse]
 
     def _with_covariates(self, events: Answers, answers: Alternatives) -> Answers:
         """Events with covariates of each side."""
