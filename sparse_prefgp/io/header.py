@@ -95,10 +95,9 @@ class Header:
             for marks in MARKS
             if all(_split(name, mark) is not None for name, mark in zip(sides, marks, strict=True))
         ]
-        others = [marks for marks in (("a", "b"), ("1", "2")) if marks not in own]
         names = squeezed(sides[0]), squeezed(sides[1])
         doubled = [("ij", "ji")] if ("i", "j") in own else []
-        return [names, *own, *doubled, *others]
+        return [*dict.fromkeys((names, *own, *doubled, ("a", "b"), ("1", "2")))]
 
     def scores(self, sides: Pair) -> list[Pair]:
         """What may be the scores of both sides."""

@@ -160,8 +160,7 @@ def read_table(
         item_table = items_named_in(met, (WINNER, LOSER))
     never = (*never_features, *([] if time is None else [time]))
     order = order_of_dates(day_first)
-    dates = [name for name in (time, *never_features) if name in table.frame.columns]
-    table = in_iso(table, [*map(str, dates)], order)
+    table = in_iso(table, [name for name in never if name in table.frame.columns], order)
     columns = item_columns(item_table, table, FeatureNames(features, ignore, never, item, order))
     events = duels_in(table, columns.known, columns.ids, roles)
     if events.covariates is not None:
