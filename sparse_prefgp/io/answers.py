@@ -105,7 +105,7 @@ class Alternatives:
 
     def count(self, which: Any = slice(None)) -> IntArray:
         """How many of these entries each set has, (sets,)."""
-        return np.bincount(self.code[which], minlength=len(self.sets.ids))
+        return np.asarray(np.bincount(self.code[which], minlength=len(self.sets.ids)))
 
     def best_first(self) -> Alternatives:
         """Set by set, the best of each first."""

@@ -200,7 +200,7 @@ def finished(
     :param items: the table of items.
     """
     events = table.events
-    often = [len(events) if "counts" not in events.columns else int(events.counts.sum())]
+    often = [events.num_events]
     if "kind" in events.columns:
         often = np.bincount(events.kind, events.counts, len(KINDS)).astype(int).tolist()
     left = (made.called.get(str(name), str(name)) for name in table.unused)

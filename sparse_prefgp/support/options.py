@@ -80,9 +80,9 @@ class Option:
         if isinstance(value, str) and not value.strip() and not self.may_be_empty:
             raise ValueError(f"{called} is empty; give a value, or leave it out.")
         if is_number(value):
-            bounds = self._bounds
-            whole = isinstance([*bounds.values(), value][0], int)
-            check_number(called, value, **{"most": MOST if whole else None, **bounds}, whole=whole)
+            whole = isinstance([*self._bounds.values(), value][0], int)
+            bounds: dict[str, Any] = {"most": MOST if whole else None, **self._bounds}
+            check_number(called, value, **bounds, whole=whole)
         elif (
             isinstance(value, bool | str)
             and self._bounds
