@@ -318,7 +318,7 @@ def _read_sets(
     words = transform.categorical_columns
     long = understood(source, form, kind, asked=bool(options.get("asked")), words=words)
     loaded = long.table
-    if kind == "rankings" and long.unranked:
+    if kind == "rankings" and long.by_name:
         options["unranked_last"] = True
     header = list(loaded.frame.columns)
     how = {"among": OF_SETS, "sides": ("", ""), **how}

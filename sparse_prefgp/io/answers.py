@@ -72,11 +72,11 @@ class Sets:
 
         :raises ValueError: see above.
         """
-        first = np.unique(self.code, return_index=True)[1]
-        for i in np.setdiff1d(np.arange(len(self.code)), first)[:1].tolist():
+        for i in first_true(require_pandas().Series(self.code).duplicated()):
+            first = int(np.argmax(self.code == self.code[i]))
             raise ValueError(
                 f"The {self.what} {str(self.ids[self.code[i]])!r} in {table.row(i)} was used "
-                f"before, in {table.row(int(first[self.code[i]]))}; give every {self.what} an id "
+                f"before, in {table.row(first)}; give every {self.what} an id "
                 "of its own, also across persons."
             )
 
@@ -103,6 +103,10 @@ class Alternatives:
         """The first row of each set, (sets,)."""
         return np.asarray(np.unique(self.sets.code, return_index=True)[1])
 
+    def count(self, which: Any = slice(None)) -> IntArray:
+        """How many of these entries each set has, (sets,)."""
+        return np.asarray(np.bincount(self.code[which], minlength=len(self.sets.ids)))
+
     def best_first(self) -> Alternatives:
         """Set by set, the best of each first."""
         order = np.lexsort((np.arange(len(self.item)), self.level, self.code))
@@ -114,10 +118,9 @@ class Alternatives:
         :param kind: (sets,) places in `KINDS`.
         :param ordered: (sets,) how many come first in order, of each top.
         """
-        sizes = np.bincount(self.code, minlength=len(self.sets.ids))
         return Answers(
             self.item,
-            np.append(0, np.cumsum(sizes)),
+            np.append(0, np.cumsum(self.count())),
             kind=kind.astype(np.int8),
             ordered=ordered if np.any(kind == TOP) else None,
         )
@@ -148,7 +151,7 @@ class Alternatives:
                 f"{what} {str(ids[code[i]])!r}; keep one, and give every {what} an id of its own, "
                 f"also across persons{nobody}."
             )
-        size = np.bincount(code, minlength=len(ids))
+        size = self.count()
         for few in np.flatnonzero(size < 2):
             number = "one item only" if size[few] else "no item"
             for i in first_true(self.sets.code == few):
@@ -157,7 +160,7 @@ class Alternatives:
                     "two, or remove it."
                 )
         for name, flags in marked.items():
-            number_of = np.bincount(code[flags], minlength=len(ids))
+            number_of = self.count(flags)
             for bad in np.flatnonzero((number_of != 1) & (size > 1)):
                 rows = self.row[(code == bad) & (flags if number_of[bad] else True)]
                 first, second = (table.row(int(row)) for row in np.sort(rows)[:2])
@@ -181,9 +184,8 @@ def events_of_rankings(answers: Alternatives, ties: BoolArray) -> Answers:
 
     :param ties: (sets,) which are of two that share a place.
     """
-    placed = np.bincount(answers.code[answers.level < NOWHERE], minlength=len(answers.sets.ids))
-    size = np.bincount(answers.code, minlength=len(answers.sets.ids))
-    whole = placed >= size - 1
+    placed = answers.count(answers.level < NOWHERE)
+    whole = placed >= answers.count() - 1
     kind = np.where(whole, RANKING, np.where(placed == 1, CHOICE, TOP))
     kind = np.where(ties, TIE, kind)
     return answers.events(kind, np.where(kind == TOP, placed, 0))
@@ -195,11 +197,9 @@ def events_of_best_worst(answers: Alternatives, at_once: bool) -> Answers:
 
     Where there are two alternatives, or nobody said which is worst, it is a choice.
     """
-    sets = len(answers.sets.ids)
-    size = np.bincount(answers.code, minlength=sets)
-    worst = np.bincount(answers.code[answers.level == 2], minlength=sets)
+    worst = answers.count(answers.level == 2)
     both = BEST_WORST_AT_ONCE if at_once else BEST_WORST
-    return answers.events(np.where((size > 2) & (worst == 1), both, CHOICE))
+    return answers.events(np.where((answers.count() > 2) & (worst == 1), both, CHOICE))
 
 
 def begin(sentence: str) -> str:

@@ -306,7 +306,7 @@ class _Form:
         :param used: columns that say which items stand where.
         """
         table, sets, said = self.table, answers.sets, self.said
-        context = table.frame.drop(columns=[name for name in used if name in table.frame.columns])
+        context = table.frame.drop(columns=[*used], errors="ignore")
         kept = [name for name in context.columns if constant_in_sets(context[name], sets.code)]
         roles = said.roles
         for name in (roles.count_column, *roles.named, *map(str, said.context)):
@@ -317,7 +317,7 @@ class _Form:
                 )
         best_first = answers.best_first()
         if said.as_duels:
-            events, rows = self._expanded(best_first), best_first.row[_pairs(best_first)[1]]
+            events, rows = self._expanded(best_first)
         else:
             events, rows = events_of(best_first), answers.first_row
         events = said_by(table, roles, events, rows)
@@ -335,12 +335,10 @@ class _Form:
             table.row.select(rows),
             sets.column if said.as_duels else None,
         )
-        found = replace(found, unused=tuple(map(str, table.frame.columns))).using(
-            (*used, *said.used, *self.attributes, sets.column)
-        )
-        common = tuple(name for name in kept if name in self.attributes)
-        features = {*found.numeric, *found.categorical}
-        found = replace(found, shared=tuple(name for name in common if name in features))
+        features = {*found.numeric, *found.categorical} & {*self.attributes}
+        shared = tuple(name for name in kept if name in features)
+        found = replace(found, unused=tuple(map(str, table.frame.columns)), shared=shared)
+        found = found.using((*used, *said.used, *self.attributes, sets.column))
         return finished(
             found,
             self.read,
@@ -351,8 +349,8 @@ class _Form:
             said.item,
         )
 
-    def _expanded(self, answers: Alternatives) -> Answers:
-        """The duels of which answers say who is better, and the warning."""
+    def _expanded(self, answers: Alternatives) -> tuple[Answers, IntArray]:
+        """The duels of which answers say who is better, the row of each, and the warning."""
         better, worse = _pairs(answers)
         what = f"{answers.sets.what}s"
         options = self.read.read_as.columns.get("options")
@@ -364,7 +362,7 @@ class _Form:
             f"cannot be compared with that of {what.split()[0]} as one event each.",
             stacklevel=4,
         )
-        return Answers.between(answers.item[better], answers.item[worse])
+        return Answers.between(answers.item[better], answers.item[worse]), answers.row[worse]
 
     def _with_covariates(self, events: Answers, answers: Alternatives) -> Answers:
         """Events with covariates of each side."""
@@ -549,40 +547,38 @@ def _placed(
 
     :param shared: `tie` if two that share a place may be that.
     """
-    rank, sets = RANK, len(answers.sets.ids)
-    empty = np.array([not id_text(value) for value in table.frame[rank]])
+    empty = np.array([not id_text(value) for value in table.frame[RANK]])
     for i in first_true(empty & (not unranked_last)):
         raise ValueError(
-            f"The rank (column {rank!r}) is missing in {table.row(i)}; give one, or leave the row "
+            f"The rank (column {RANK!r}) is missing in {table.row(i)}; give one, or leave the row "
             "out; where those without a rank stand below all others, say so with --unranked-last "
             "(unranked_last=True)."
         )
     there, code = np.flatnonzero(~empty), answers.code
     place = np.full(len(code), np.inf)
-    place[there] = numeric_column(table.frame.iloc[there], rank, table.row.select(there))
+    place[there] = numeric_column(table.frame.iloc[there], RANK, table.row.select(there))
     order = np.lexsort((place, code))
-    same = (code[order][1:] == code[order][:-1]) & (place[order][1:] == place[order][:-1])
-    same &= np.isfinite(place[order][1:])
-    of_two = np.bincount(code, minlength=sets) == 2
-    ties = np.zeros(sets, bool)
+    sets, places = code[order], place[order]
+    same = (sets[1:] == sets[:-1]) & (places[1:] == places[:-1]) & np.isfinite(places[1:])
+    ties = np.zeros(len(answers.sets.ids), bool)
     if shared is not None:
-        ties[code[order][1:][same]] = True
-        ties &= of_two
-    for i in first_true(same & ~ties[code[order][1:]]):
+        ties[sets[1:][same]] = True
+        ties &= answers.count() == 2
+    for i in first_true(same & ~ties[sets[1:]]):
         first, second = sorted(map(int, order[i : i + 2]))
         raise ValueError(
-            f"{begin(table.row(second))} has the same {rank} as {table.row(first)}, "
+            f"{begin(table.row(second))} has the same {RANK} as {table.row(first)}, "
             f"{place[second]:g}, in the ranking {str(answers.sets.ids[code[second]])!r}; it may be "
             "a tie (of two items alone --shared tie reads it so) or an order that is not known; "
             "give each item a place of its own, or leave one out."
         )
-    for i in first_true(np.bincount(code[there], minlength=sets) == 0):
+    for i in first_true(answers.count(there) == 0):
         raise ValueError(
             f"The ranking {str(answers.sets.ids[i])!r} has no item with a rank; give at least one, "
             "or remove it."
         )
     level = np.empty(len(code), np.int64)
-    starts = np.append(0, np.cumsum(np.bincount(code)))[code[order]]
+    starts = np.append(0, np.cumsum(answers.count()))[sets]
     level[order] = np.arange(len(code)) - starts
     level[empty] = NOWHERE
     return replace(answers, level=level), ties

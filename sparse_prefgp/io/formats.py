@@ -121,9 +121,9 @@ def _read_json(path: Path, role: str, id_columns: IdColumns, ending: str) -> Loa
             records, numbers, said = records_in(file.read(), ending, path.name)
         frame = frame_of_records(records, id_columns)
     except RecursionError:
-        raise _unreadable(path, role, ValueError("it is nested too deeply")) from None
+        raise unreadable(path, role, ValueError("it is nested too deeply")) from None
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise _unreadable(path, role, error) from None
+        raise unreadable(path, role, error) from None
     if not len(frame.columns):
         raise _empty(path, role)
     header = [_name(name) for name in frame.columns]
@@ -151,7 +151,7 @@ def _read_parquet(path: Path, role: str) -> Loaded:
     try:
         frame = _frame_of_parquet(path)
     except Exception as error:
-        raise _unreadable(path, role, error) from None
+        raise unreadable(path, role, error) from None
     return Loaded(frame)
 
 
@@ -216,7 +216,7 @@ def _read_excel(path: Path, role: str) -> Loaded:
                 merged = _merged_in_header(path, top, header)
             frame = book.parse(0, header=header, **only_empty) if len(top) else pd.DataFrame()
     except Exception as error:
-        raise _unreadable(path, role, error) from None
+        raise unreadable(path, role, error) from None
     if not len(top):
         sheet = f" (its first sheet, {sheets[0]!r})" if len(sheets) > 1 else ""
         raise _empty(path, role, sheet)
@@ -343,7 +343,7 @@ def _read_csv(
     except pd.errors.EmptyDataError:
         raise _empty(path, role) from None
     except (OSError, EOFError, ValueError, zlib.error, pd.errors.ParserWarning) as error:
-        raise _unreadable(path, role, error) from None
+        raise unreadable(path, role, error) from None
     refuse_repeated(header, path.name)
     # Texts read by a converter are empty, not NaN, on a blank line.
     blank = np.full(len(frame), not blank_rows)
@@ -502,10 +502,11 @@ def _without_blank(frame: Any, blank: Any, loaded: Loaded, header: int = 1) -> L
     return loaded._replace(frame=frame, numbers=numbers, rows=BELOW_HEADER.format(header=header))
 
 
-def _unreadable(path: Path, role: str, error: BaseException) -> ValueError:
+def unreadable(
+    path: Path | str, role: str, error: BaseException, remedy: str = f"give UTF-8 {FORMATS}"
+) -> ValueError:
+    """What to say of a file that cannot be read."""
     # The reader's own message may run over several sentences; the first one says it.
     text = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
     reason = text.split(". ")[0].rstrip(".")
-    return ValueError(
-        f"The {role} file {str(path)!r} cannot be read ({reason}); give UTF-8 {FORMATS}."
-    )
+    return ValueError(f"The {role} file {str(path)!r} cannot be read ({reason}); {remedy}.")

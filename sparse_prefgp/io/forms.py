@@ -485,21 +485,19 @@ def _plain(table: Table, header: Header, form: Stated, winner: str, loser: str) 
     tie = header.column(*TIED)
     if tie is not None:
         named[TIE] = tie
-    read_as = ReadAs("winner and loser", named)
     frame = table.frame.rename(columns={column: known for known, column in named.items()})
-    table = replace(table, frame=frame)
+    left_out: dict[str, int] = {}
     if form.drop_self:
-        same = ids_of(table.frame[WINNER]) == ids_of(table.frame[LOSER])
+        same = ids_of(frame[WINNER]) == ids_of(frame[LOSER])
         kept = np.flatnonzero(~same)
-        table = table.of_rows(table.frame.iloc[kept].reset_index(drop=True), kept)
-        if same.any():
-            left = {"of an item against itself": int(same.sum())}
-            read_as = replace(read_as, left_out=left)
-    frame, read, note, side = sides.with_shown_first(table.frame, form)
-    if note:
-        read_as = read_as.noting(note)
+        frame = frame.iloc[kept].reset_index(drop=True)
+        table = table.of_rows(frame, kept)
+        left_out = {"of an item against itself": int(same.sum())} if same.any() else {}
+    frame, read, note, side = sides.with_shown_first(frame, form)
     if read:
-        read_as = replace(read_as, columns={**read_as.columns, "first": " and ".join(read)})
+        named["first"] = " and ".join(read)
+    notes = (note,) if note else ()
+    read_as = ReadAs("winner and loser", named, left_out=left_out, notes=notes)
     return Understood(DUELS, replace(table, frame=frame), read_as, side)
 
 

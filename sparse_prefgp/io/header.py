@@ -13,6 +13,8 @@ _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _GOALS = ("fthg", "ftag")
 _SCORES = ("score", "scores", "goals", "points", "pts", "runs")
 WINS = ("wins", "win", "won", "winner", "w", "n", "votes")
+# Before the number of an alternative and one of its attributes.
+_ALTERNATIVES = ("alt", "alternative", "option", "concept")
 # Of which each column asks something else.
 QUESTIONS = ("q", "question", "ques")
 EQUAL = ("ties", "tie", "draws", "draw", "equal", "tij", "nequal", "nties", "ntie", "winnertie")
@@ -93,10 +95,9 @@ class Header:
             for marks in MARKS
             if all(_split(name, mark) is not None for name, mark in zip(sides, marks, strict=True))
         ]
-        others = [marks for marks in (("a", "b"), ("1", "2")) if marks not in own]
         names = squeezed(sides[0]), squeezed(sides[1])
         doubled = [("ij", "ji")] if ("i", "j") in own else []
-        return [names, *own, *doubled, *others]
+        return [*dict.fromkeys((names, *own, *doubled, ("a", "b"), ("1", "2")))]
 
     def scores(self, sides: Pair) -> list[Pair]:
         """What may be the scores of both sides."""
@@ -161,19 +162,16 @@ class Header:
         alternatives: dict[str, dict[str, str]] = {}
         for name in self.names:
             parts = [part.casefold() for part in _PARTS.findall(name)]
-            for at in (0, 1, -1) if len(parts) > 1 else ():
-                stem = "".join(parts[:at]) if at == 1 else ""
+            for at in (0, 1, -1) if len(parts) > 1 and parts[0] not in QUESTIONS else ():
+                between = at == 1  # the stem and the attribute
                 if wanted:
-                    label = parts[at] if parts[at] in wanted and at in (0, -1) else None
+                    is_label = parts[at] in wanted and not between
                 else:
-                    number = re.fullmatch(r"\d+", parts[at])
-                    behind = at == 1 and stem not in ("alt", "alternative", "option", "concept")
-                    label = None if not number or (behind and len(parts) > 2) else parts[at]
-                if label is None or (at == 1 and len(parts) < 3) or parts[0] in QUESTIONS:
-                    continue
-                rest = parts[2:] if at == 1 else parts[1:] if at == 0 else parts[:-1]
-                alternatives.setdefault(label, {})["_".join(rest)] = name
-                break
+                    is_label = parts[at].isdecimal() and (not between or parts[0] in _ALTERNATIVES)
+                if is_label and (not between or len(parts) > 2):
+                    rest = {0: parts[1:], 1: parts[2:], -1: parts[:-1]}[at]
+                    alternatives.setdefault(parts[at], {})["_".join(rest)] = name
+                    break
         return alternatives
 
 

@@ -164,15 +164,14 @@ def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) ->
         with mistakes.noted():
             same = sides[0] == sides[1]
             refuse_itself(same, table.row, lambda i: f"item {str(ids[sides[0][i]])!r}")
-    outcome: dict[str, Any] = {}
-    with mistakes.noted():
-        table.require(*([] if roles.grade is None else [roles.grade]))
-        outcome = outcome_of(table.frame, roles, table.row, len(table.frame))
     said: dict[str, Any] = {}
     with mistakes.noted():
-        said = _columns_in(table, roles)
+        table.require(*([] if roles.grade is None else [roles.grade]))
+        said |= outcome_of(table.frame, roles, table.row, len(table.frame))
+    with mistakes.noted():
+        said |= _columns_in(table, roles)
     mistakes.stop()
-    return Answers.between(*sides, **outcome, **said, covariate_names=roles.covariates)
+    return Answers.between(sides[0], sides[1], covariate_names=roles.covariates, **said)
 
 
 def outcome_of(columns: Mapping[str, Any], roles: Roles, where: Where, size: int) -> dict[str, Any]:
@@ -312,23 +311,15 @@ def covariate_columns(
     names: Sequence[str],
     source: str,
     sides: Pair = (WINNER, LOSER),
+    what: str = "covariate",
 ) -> tuple[tuple[str, ...], ...]:
     """The column of each covariate, or the two columns of both sides.
 
     :param columns: that there are.
     :param source: whose they are, in messages.
+    :param what: a name is of.
     :raises ValueError: no such columns.
     """
-    return _of_each("covariate", columns, names, source, sides)
-
-
-def _of_each(
-    what: str,
-    columns: Collection[str],
-    names: Sequence[str],
-    source: str,
-    sides: Pair = (WINNER, LOSER),
-) -> tuple[tuple[str, ...], ...]:
     found: list[tuple[str, ...]] = []
     for name in names:
         pair = tuple(f"{side}_{name}" for side in sides)
@@ -436,26 +427,22 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
 
 
 def placed(table: DuelTable, items: Table, context: Sequence[str], item: str | None) -> DuelTable:
-    """The table with rows that know their item (`of_items`) and their context (`in_context`)."""
-    found = in_context(of_items(table, items, item), context)
+    """The table with rows that know their item, where a column of their table names it, and their
+    context (`in_context`).
+
+    :param items: the table of items.
+    :raises ValueError: no such column, or a row that names none; what `in_context` raises.
+    """
+    if item is not None:
+        code, rows = named_items(items, table.item_ids, item)
+        table = replace(table, base_items=code, item_rows=rows)
+    found = in_context(table, context)
     names = names_of_rows(found.item_ids, found.item_rows) or ()
     often: Counter[Hashable] = Counter()
     for name, number in zip(names, found.events.compared(found.num_items), strict=True):
         often[name] += int(number)
     warn_of_spellings(tuple(often), "items", often)
     return found
-
-
-def of_items(table: DuelTable, items: Table, column: str | None) -> DuelTable:
-    """Items that a column of their table names, where each may have several rows.
-
-    :param items: the table of items.
-    :raises ValueError: no such column; a row that names none.
-    """
-    if column is None:
-        return table
-    code, rows = named_items(items, table.item_ids, column)
-    return replace(table, base_items=code, item_rows=rows)
 
 
 def named_items(items: Table, ids: tuple[Hashable, ...], column: str) -> tuple[IntArray, ItemRows]:
@@ -566,19 +553,13 @@ def _sides(table: DuelTable, names: Sequence[str]) -> tuple[Any, IntArray, list[
     together.check(sets=events.has_sets, context_of_sides=two)
     stacked = pd.DataFrame(
         {
-            name: _cells(said[name].iloc[at])
+            name: said[name].iloc[at].array
             if name in shared
             else pd.concat([said[pair[0]], said[pair[1]]]).to_numpy()
             for name, pair in zip(names, pairs, strict=True)
         }
     )
     return stacked, at, shared
-
-
-def _cells(column: Any) -> Any:
-    """The values of a column; numbers that are labels stay labels."""
-    is_labels = isinstance(column.dtype, require_pandas().CategoricalDtype)
-    return column.array if is_labels else column.to_numpy()
 
 
 def refuse_columns_of_items(names: Sequence[str], columns: Collection[str]) -> None:
@@ -602,5 +583,5 @@ def context_columns(
     :param source: whose they are, in messages.
     :raises ValueError: no such columns.
     """
-    found = _of_each("context", columns, names, source)
+    found = covariate_columns(columns, names, source, what="context")
     return tuple((each[0], each[-1]) for each in found)

@@ -160,8 +160,7 @@ def read_table(
         item_table = items_named_in(met, (WINNER, LOSER))
     never = (*never_features, *([] if time is None else [time]))
     order = order_of_dates(day_first)
-    dates = [name for name in (time, *never_features) if name in table.frame.columns]
-    table = in_iso(table, [*map(str, dates)], order)
+    table = in_iso(table, [name for name in never if name in table.frame.columns], order)
     columns = item_columns(item_table, table, FeatureNames(features, ignore, never, item, order))
     events = duels_in(table, columns.known, columns.ids, roles)
     if events.covariates is not None:
@@ -201,7 +200,7 @@ def finished(
     :param items: the table of items.
     """
     events = table.events
-    often = [len(events) if "counts" not in events.columns else int(events.counts.sum())]
+    often = [events.num_events]
     if "kind" in events.columns:
         often = np.bincount(events.kind, events.counts, len(KINDS)).astype(int).tolist()
     left = (made.called.get(str(name), str(name)) for name in table.unused)

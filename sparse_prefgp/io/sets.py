@@ -321,7 +321,8 @@ class Long:
         letters = any((places["letter"] != places["name"]).any() for places in readings)
         if how == "name" and not bad["letter"] and letters:
             self.notes.append(
-                f"{which} names, which are letters too, and are not taken for the place of one"
+                f"{which} names, which are letters too, and are not taken for the place of an "
+                "option"
             )
         from_0 = from_0 and how == "position"
         self.chosen_by = "position-from-0" if from_0 else how
@@ -567,11 +568,9 @@ class Long:
             for missing in sorted({*range(1, len(places) + 1)} - numbers):
                 self.table.require(f"{RANK}_{missing}")
             return self._wide_ranking(places, options), "a row for each ranking"
-        if options and self.holds_places(options):
-            return self._matrix_of_places(options), "a column for each item, with its place"
-        grid = self.grid()
-        if grid:
-            return self._matrix_of_places(grid), "a column for each item, with its place"
+        items = options if self.holds_places(options) else self.grid()
+        if items:
+            return self._matrix_of_places(items), "a column for each item, with its place"
         cell = header.column(*CELLS)
         if cell is not None and any(re.search(r"[>,|;]|^\[", text) for text in ids_of(frame[cell])):
             return self._in_one_cell(cell), "a row for each ranking, in one cell"
@@ -633,9 +632,10 @@ class Long:
         return grids[0] if len(grids) == 1 else []
 
     def holds_places(self, options: Sequence[str]) -> bool:
-        texts = [text for name in options for text in ids_of(self.frame[name]) if text]
-        texts = [text for text in texts if text not in (*_NOT_RANKED, *self.form.empty)]
-        return bool(texts) and all(WHOLE_NUMBER.fullmatch(text) for text in texts)
+        """Whether these columns hold whole numbers, or nothing, but not nothing alone."""
+        nobody = {*_NOT_RANKED, *self.form.empty}
+        texts = {text for name in options for text in ids_of(self.frame[name])} - nobody
+        return bool(texts) and all(map(WHOLE_NUMBER.fullmatch, texts))
 
     def _columns_of_places(self) -> list[str]:
         """Columns of whole numbers that are 1, 2, … in each row together."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -93,7 +94,7 @@ class TwoSides:
         named = {
             "first side": self.sides[:1],
             "second side": self.sides[1:],
-            "verdict": self.verdicts and (self.verdicts.column,),
+            "verdict": () if self.verdicts is None else (self.verdicts.column,),
             "scores": self.scores,
             "wins": self.wins,
             "neither": [*filter(None, (self.equal, self.tied))],
@@ -119,7 +120,7 @@ class TwoSides:
     @property
     def used(self) -> set[str]:
         """Columns of which nothing else is made."""
-        verdict = self.verdicts and self.verdicts.column
+        verdict = None if self.verdicts is None else self.verdicts.column
         pairs = (*self.sides, *(self.scores or ()), *(self.wins or ()))
         named = (*pairs, self.equal, self.tied, verdict)
         return {name for name in named if name is not None}
@@ -176,11 +177,10 @@ class TwoSides:
         grades = any(word.strength > 1 for word in words) or np.abs(way).max(initial=0) > 1
         won = np.where(way[kept] >= 0, 1, -1)
         said: dict[str, Any] = {}
-        if self.verdicts is not None or self.scores is not None:
-            if grades:
-                said[MARGIN] = np.abs(way[kept])
-            elif (way == 0).any():
-                said[TIE] = (way[kept] == 0).astype(np.int64)
+        if grades:
+            said[MARGIN] = np.abs(way[kept])
+        elif (way == 0).any():
+            said[TIE] = (way[kept] == 0).astype(np.int64)
         if bad[kept].any():
             said[BOTH_BAD] = bad[kept].astype(np.int64)
         made = self._duels(frame, kept, won, first, second, said)
@@ -232,16 +232,15 @@ class TwoSides:
                     number = often(frame[name], name, where)
             numbers.append(number * ~(same & self.drop_self))
         mistakes.stop()
-        often_each = np.stack(numbers, 1)
-        rows, what = np.nonzero(often_each)
-        won = np.where(what == 1, -1, 1)
-        said = {COUNT: often_each[rows, what], TIE: (what == 2).astype(np.int64)}
-        if self.equal is None:
-            del said[TIE]
+        rows, what = np.nonzero(np.stack(numbers, 1))
+        counts, won = np.stack(numbers, 1)[rows, what], np.where(what == 1, -1, 1)
+        said = {COUNT: counts}
+        if self.equal is not None:
+            said[TIE] = (what == 2).astype(np.int64)
         left = {"of an item against itself": int(same.sum())} if same.any() else {}
         made = self._duels(frame, rows, won, first, second, said)
         way = np.where(what == 2, 0, won)
-        return Meetings(made, rows, {}, left, no_side(first, second, way, often_each[rows, what]))
+        return Meetings(made, rows, {}, left, no_side(first, second, way, counts))
 
     def _ahead(self, frame: Any, where: Where) -> FloatArray:
         """By how much the first side is ahead, (t,)."""
@@ -310,20 +309,13 @@ def no_side(first: Texts, second: Texts, way: IntArray, counts: IntArray | None 
     if decided >= _DECIDED and not 1 - _SHARE <= share <= _SHARE:
         often = max(share, 1 - share)
         return f"the {'first' if share > 0.5 else 'second'} one wins {100 * often:.1f} %"
-    one, other = _numbers(first), _numbers(second)
-    if one is None or other is None:
-        one, other = first, second
+    one, other = first, second
+    with suppress(ValueError):  # as numbers, if all are
+        one, other = first.astype(float), second.astype(float)
     below = np.asarray(one < other, bool)
     if len(below) > 2 and (below.all() or not below.any()):
         return "the names of all pairs stand in one order"
     return ""
-
-
-def _numbers(texts: Texts) -> Any:
-    try:
-        return texts.astype(float)
-    except ValueError:
-        return None
 
 
 def settle(table: Table, form: Stated, graded: str | None) -> TwoSides | None:

@@ -28,8 +28,6 @@ from sparse_prefgp.support.words import shortened
 # The name of vectors that nobody named.
 EMBEDDING = "embedding"
 _IDS = "ids"
-# Of a .npy file, and of an archive.
-_BEGINS = (b"\x93NUMPY", b"PK\x03\x04")
 _NAMED = re.compile(r"([^=/\\]+)=(.+)", re.DOTALL)
 
 
@@ -183,9 +181,6 @@ def _read(name: str, source: Any) -> _Block:
         raise ValueError(f"The vectors {str(path)!r} are a folder; give a .npy or .npz file.")
     if not path.is_file():
         raise ValueError(f"The file of vectors {str(path)!r} does not exist; correct the path.")
-    with path.open("rb") as file:
-        if not file.read(6).startswith(_BEGINS):
-            raise _no_array(path)
     try:
         found = read_arrays(path)
     except ValueError as error:
@@ -195,17 +190,13 @@ def _read(name: str, source: Any) -> _Block:
                 "numbers, such as np.stack(vectors).astype(np.float32), and ids as texts "
                 "(np.array(ids, dtype=str))."
             ) from None
-        raise _no_array(path) from None
+        raise ValueError(
+            f"The file {str(path)!r} cannot be read as vectors; give a .npy file with an array (n, "
+            "E), as np.save writes it, or a .npz file with one and ids."
+        ) from None
     if isinstance(found, np.ndarray):
         return _Block(name, path.name, checked_matrix(found, f"The file {path.name}"))
     return _of_archive(name, path, found)
-
-
-def _no_array(path: Path) -> ValueError:
-    return ValueError(
-        f"The file {str(path)!r} cannot be read as vectors; give a .npy file with an array (n, E), "
-        "as np.save writes it, or a .npz file with one and ids."
-    )
 
 
 def _of_archive(name: str, path: Path, arrays: dict[str, npt.NDArray[Any]]) -> _Block:

@@ -312,7 +312,8 @@ def _readings(values: Sequence[str], names: Pair) -> list[dict[str, Verdict]]:
     readings = []
     for words in _systems(values, names):
         if all(key in words for key in open_keys):
-            meaning = {key: words.get(key, _TIES.get(key, TIE)) for key in keys}
+            known = {**_TIES, **words}
+            meaning = {key: known[key] for key in keys}
             if meaning not in found:
                 found.append(meaning)
                 # Words that later rows may have, but none for a tie.
@@ -320,7 +321,7 @@ def _readings(values: Sequence[str], names: Pair) -> list[dict[str, Verdict]]:
                 readings.append({**more, **meaning})
     own = _own(names)
     if len(found) > 1 and all(key in own for key in open_keys):  # the words of the columns
-        return [{**own, **{key: own.get(key, _TIES.get(key, TIE)) for key in keys}}]
+        return [{**own, **{key: _TIES[key] for key in keys if key not in own}}]
     return readings
 
 

@@ -80,17 +80,14 @@ class Option:
         if isinstance(value, str) and not value.strip() and not self.may_be_empty:
             raise ValueError(f"{called} is empty; give a value, or leave it out.")
         if is_number(value):
-            whole = isinstance(([*self._bounds, value])[0], int)
-            check_number(
-                called,
-                value,
-                least=self.least,
-                above=self.above,
-                most=MOST if whole and self.most is None else self.most,
-                below=self.below,
-                whole=whole,
-            )
-        elif isinstance(value, bool | str) and self._bounds and self.is_typed_as_number:
+            whole = isinstance([*self._bounds.values(), value][0], int)
+            bounds: dict[str, Any] = {"most": MOST if whole else None, **self._bounds}
+            check_number(called, value, **bounds, whole=whole)
+        elif (
+            isinstance(value, bool | str)
+            and self._bounds
+            and (self.parse is None or self.kind in (int, float))  # what is typed is the number
+        ):
             raise ValueError(f"{called} is {shortened(value)}; give a number.")
         if not isinstance(value, list | tuple):
             return
@@ -107,14 +104,9 @@ class Option:
             self.check(called, one)
 
     @property
-    def is_typed_as_number(self) -> bool:
-        """Whether what is typed is itself the number."""
-        return self.parse is None or self.kind in (int, float)
-
-    @property
-    def _bounds(self) -> list[float]:
-        bounds = [self.least, self.above, self.most, self.below]
-        return [bound for bound in bounds if bound is not None]
+    def _bounds(self) -> dict[str, Any]:
+        bounds = {name: getattr(self, name) for name in ("least", "above", "most", "below")}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
 def option(default: Any = MISSING, **more: Any) -> Any:

@@ -35,11 +35,9 @@ class _OnTerminal:
         unbounded = options.update(max_width=_UNBOUNDED)
         spare = sorted((c for c in self.table.shown if c.spare), key=lambda c: c.spare)
         gone: list[Column] = []
-        while True:
+        while spare:
             narrow = self._drawn(gone, _LEAST_WIDTH)
             if Measurement.get(console, unbounded, narrow).maximum <= options.max_width:
-                break
-            if not spare:
                 break
             gone.append(spare.pop(0))
         yield self._drawn(gone)

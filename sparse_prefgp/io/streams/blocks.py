@@ -15,7 +15,7 @@ from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, Roles
 from sparse_prefgp.io.verdicts import Pair
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 SIDES = (WINNER, LOSER)
 FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
@@ -78,10 +78,10 @@ class Coded(NamedTuple):
         known = [numbers.get(text, -1) for text in self.texts]
         return np.array(known, dtype=np.int64)[self.places]
 
-    def missing(self) -> int | None:
-        """The first row without a value; None where all have one."""
-        bad = np.flatnonzero(np.array([not text for text in self.texts])[self.places])
-        return int(bad[0]) if bad.size else None
+    @property
+    def missing(self) -> BoolArray:
+        """(c,) which have no value."""
+        return np.array([not text for text in self.texts], dtype=bool)[self.places]
 
 
 def plain_cell(value: Any) -> Any:
@@ -122,6 +122,8 @@ class Chunk(NamedTuple):
 class Source:
     """Where rows come from: the same ones in the same order, as often as they are asked for."""
 
+    columns: tuple[str, ...] = ()
+    """All that may be ignored."""
     inline: tuple[str, ...] | None = None
     """Names of the features of both sides, None where the sides are ids."""
     roles: Roles = NO_ROLES

@@ -18,7 +18,7 @@ from sparse_prefgp.io.files import Table
 from sparse_prefgp.io.judgements import refuse_columns_of_items
 from sparse_prefgp.io.streams.blocks import SIDES, Coded, Source
 from sparse_prefgp.io.streams.items import ItemTable, Met, Places, RawItems
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import IntArray, first_true
 
 # Rows read at a time.
 _ROWS = 1 << 18
@@ -60,11 +60,10 @@ def met_in(source: Source, ids: ItemTable) -> Met:
             codes = [ids.known_rows(block[side], (), side, where)]
             for known, pair in zip(columns, source.context_pairs, strict=True):
                 coded = Coded.of(block[pair[k]])
-                missing = coded.missing()
-                if missing is not None:
+                for i in first_true(coded.missing):
                     raise ValueError(
-                        f"Column {pair[k]!r} has no value in {where(missing)}; fill in the context "
-                        "of that side."
+                        f"Column {pair[k]!r} has no value in {where(i)}; fill in the context of "
+                        "that side."
                     )
                 for text, value in zip(coded.texts, coded.values, strict=True):
                     if text:
@@ -88,21 +87,20 @@ def placed(raw: RawItems, source: Source) -> InContexts:
 
     def place(met: Met) -> ItemTable:
         pd = require_pandas()
-        said = pd.DataFrame(
+        # A duel has two sides, so that no value of a column is there once.
+        twice = pd.DataFrame(
             {
-                name: pd.Series([*values.values()]).iloc[code].to_numpy()
+                name: pd.Series([*values.values()]).iloc[np.tile(code, 2)].to_numpy()
                 for name, values, code in zip(names, met.values, met.codes.T, strict=True)
             }
         )
-        # A duel has two sides, so that no value of a column is there once.
-        twice = pd.concat([said, said], ignore_index=True)
         rows = RowNames("the contexts of the duels")
         values = Table(twice, "the duels", rows, omit="of the context")
         values = in_iso(values, names, remedy=REMEDY)
         numeric, categorical = feature_kinds(values, list(names))
         frame = table.frame[columns.others].iloc[met.base].reset_index(drop=True)
         for name in names:
-            frame[name] = values.frame[name][: len(said)]
+            frame[name] = values.frame[name][: len(met.base)]
         kinds = (*columns.numeric, *numeric), (*columns.categorical, *categorical)
         where = table.row.select(met.base)
         transform = FeatureTransform.fit(

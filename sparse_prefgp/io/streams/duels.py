@@ -212,12 +212,12 @@ class StreamedDuels:
             inner = np.maximum.accumulate(np.maximum(inner - every, 0)) + every
             inner = np.minimum(inner, len(whole) - 1 - parts + every)
             ends = np.concatenate([[0], whole[inner], [self.num_rows]])
-            return tuple(self.part(int(a), int(b)) for a, b in pairwise(ends))
-        edges = np.clip(np.array(self.source.edges) - self.start, 0, self.num_rows)
-        near = edges[np.argmin(np.abs(edges[:, None] - ends[None, :]), 0)]
-        sizes = np.diff(near)
-        if sizes.min() > 0 and sizes.max() * parts <= _UNEVEN * self.num_rows:
-            ends = near
+        else:
+            edges = np.clip(np.array(self.source.edges) - self.start, 0, self.num_rows)
+            near = edges[np.argmin(np.abs(edges[:, None] - ends[None, :]), 0)]
+            sizes = np.diff(near)
+            if sizes.min() > 0 and sizes.max() * parts <= _UNEVEN * self.num_rows:
+                ends = near
         return tuple(self.part(int(a), int(b)) for a, b in pairwise(ends))
 
     def chunks(self, size: int) -> Iterator[Chunk]:
@@ -333,8 +333,8 @@ class StreamedDuels:
         """Rows by their numbers, ascending, in memory."""
         found = []
         for chunk in self.chunks(READ_ROWS):
-            here = chosen[np.searchsorted(chosen, chunk.start) :]
-            rows = here[: np.searchsorted(here, chunk.start + len(chunk.events))] - chunk.start
+            ends = chunk.start, chunk.start + len(chunk.events)
+            rows = chosen[slice(*np.searchsorted(chosen, ends))] - chunk.start
             if len(rows):
                 found.append(chunk.take(rows, 0)._replace(blocks=None))
         return self.in_memory(joined(found))

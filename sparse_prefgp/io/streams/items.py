@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,12 +128,9 @@ class ItemTable(Items):
             column = column.cast(pa.string())
         found = pc.index_in(pc.utf8_trim_whitespace(column), value_set=self._texts)
         rows = np.array(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
-        seen: dict[str, int | None] = {}  # ids that are written otherwise, such as 7 for 007
+        find = cache(self._by_rule.find)  # ids that are written otherwise, such as 7 for 007
         for i in np.flatnonzero(rows < 0):
-            text = id_text(column[int(i)].as_py())
-            if text not in seen:
-                seen[text] = self._by_rule.find(text)
-            row = seen[text]
+            row = find(id_text(column[int(i)].as_py()))
             rows[i] = -1 if row is None else row
         return rows
 
@@ -273,10 +270,9 @@ def _whole(column: Any) -> tuple[IntArray, BoolArray]:
             column = pc.utf8_trim_whitespace(column)
         whole = column.cast(pa.int64())
     except pa.ArrowInvalid:  # the odd one out is found one by one
-        texts = [id_text(value.as_py()) for value in column]
-        found = [_WHOLE.fullmatch(text) is not None for text in texts]
-        numbers = [int(text) if one else -1 for text, one in zip(texts, found, strict=True)]
-        return np.array(numbers, dtype=np.int64), np.array(found, dtype=bool)
+        texts = (id_text(value.as_py()) for value in column)
+        numbers = [int(text) if _WHOLE.fullmatch(text) else None for text in texts]
+        return _whole(pa.array(numbers, pa.int64()))
     known = np.asarray(whole.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
     number = np.asarray(whole.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
     return number, known

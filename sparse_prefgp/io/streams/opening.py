@@ -130,8 +130,7 @@ def stream_duels(
         and f"features of both sides ({listing(source.inline)})",
         items=items is not None,
     )
-    # Columns besides the sides, which may be ignored too.
-    others = source.columns if isinstance(source, ParquetRows) else ()
+    others = source.columns
     table = None
     if isinstance(items, InContexts):
         table = items.table(source)
@@ -192,7 +191,7 @@ def _source(
             f"The duels are of type {type(duels).__name__}; give Parquet files, a folder of them, "
             "a tf.data.Dataset, or Duels."
         )
-    return ParquetRows.of(_files_of(paths), ignore, roles, context, called, form).counted()
+    return ParquetRows.of(_files_of(paths), ignore, roles, context, called, form)
 
 
 def _files_of(paths: Sequence[Any]) -> list[Any]:
@@ -219,9 +218,8 @@ def _chosen(source: Source, features: Sequence[str] | None, ignore: Sequence[str
     if features is None and not ignore:
         return source
     assert source.inline is not None
-    others = source.columns if isinstance(source, ParquetRows) else ()
     for name in (*(features or ()), *ignore):
-        if name not in others or name in (features or ()):
+        if name not in source.columns or name in (features or ()):
             check_choice("A feature", name, source.inline, f" ({source.name})")
     if not isinstance(source, ParquetRows):
         raise ValueError("Features of a dataset are chosen with dataset.map, not with features=.")

@@ -6,7 +6,8 @@ import os
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from functools import cached_property
+from itertools import chain, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import numpy as np
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.files import Table
+from sparse_prefgp.io.formats import unreadable
 from sparse_prefgp.io.forms import Stated
 from sparse_prefgp.io.judgements import (
     LOSER,
@@ -41,6 +43,7 @@ from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.words import listing
 
 PLAIN = Stated()
+_PARQUET_ONLY = "streams are read from Parquet files"
 # On which the form of rows is settled.
 _FIRST_ROWS = 1 << 18
 
@@ -60,7 +63,6 @@ class ParquetRows(Source):
     paths: tuple[str, ...]
     columns: tuple[str, ...] = ()
     inline: tuple[str, ...] | None = None
-    sizes: tuple[int, ...] = ()
     roles: Roles = NO_ROLES
     covariate_columns: tuple[tuple[str, ...], ...] = ()
     context: tuple[str, ...] = ()
@@ -119,13 +121,12 @@ class ParquetRows(Source):
         for column, what in named_columns(roles):
             check_choice(f"The column of {what}", column, first, f" ({name})")
         said = covariate_columns(first, roles.covariates, name)
-        named = {column for each in said for column in each}
-        left = [column for column in first if column not in named]
+        left = [column for column in first if column not in {*chain(*said)}]
         inline = _inline_names(left, name, {*ignore, roles.weight})
         pairs = context_columns(first, context, name)
         shown = read_as if inline is None else replace(read_as, form="features of both sides")
         return cls(
-            *(files, first, inline, (), roles, said, context, pairs),
+            *(files, first, inline, roles, said, context, pairs),
             *(dict(called), two, form, shown),
         )
 
@@ -140,61 +141,38 @@ class ParquetRows(Source):
         return f"{self.paths[0]}{more}"
 
     def count_rows(self) -> int:
-        return sum(self._sizes())
+        return self.edges[-1]
 
-    @property
+    @cached_property
     def edges(self) -> tuple[int, ...]:
-        return (0, *np.cumsum(self._sizes()).tolist())
-
-    def _sizes(self) -> tuple[int, ...]:
-        return self.sizes or tuple(_open_parquet(path).metadata.num_rows for path in self.paths)
-
-    def counted(self) -> ParquetRows:
-        """The same with the number of rows of each file at hand."""
-        return replace(self, sizes=self._sizes())
+        sizes = [_open_parquet(path).metadata.num_rows for path in self.paths]
+        return (0, *np.cumsum(sizes).tolist())
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         names = [*SIDES, self.roles.count_column, *FLAGS]
         if self.inline is not None:
             names += [f"{side}_{name}" for side in SIDES for name in self.inline]
         names += [column for column, _ in named_columns(self.roles)]
-        several = (*self.covariate_columns, *self.context_pairs)
-        names += [column for each in several for column in each]
+        names += chain(*self.covariate_columns, *self.context_pairs)
         wanted = {name: self.called.get(name, name) for name in names if name in self.columns}
-        for path, (first, last) in zip(self.paths, pairwise(self.edges), strict=True):
-            low, high = max(start, first) - first, min(stop, last) - first
-            if low >= high:
-                continue
-            if self.two is not None:
-                yield from self._meetings(self.two, path, low, high, size, wanted, first)
-                continue
-            for batch in _batches(path, low, high, size, wanted.values()):
-                yield {name: batch.column(column) for name, column in wanted.items()}
-
-    def _meetings(
-        self,
-        two: TwoSides,
-        path: str,
-        low: int,
-        high: int,
-        size: int,
-        wanted: Mapping[str, str],
-        first: int,
-    ) -> Iterator[Rows]:
-        """Rows low to high of a file of two sides, as duels; `first` is that of the file."""
-        own = _open_parquet(path).schema_arrow.names
-        both = {column for pair in two.of_sides.values() for column in pair}
-        raw = [name for name in own if name in {*two.used, *both, *wanted.values()}]
-        position = first + low
+        columns, two, position = {*wanted.values()}, self.two, start
+        if two is not None:
+            columns |= {*two.used, *two.covariates, *chain(*two.of_sides.values())}
+            columns &= {*pq_columns(self.paths[0])}
 
         def where(i: int) -> str:
             return self.where(position + i)
 
-        for batch in _batches(path, low, high, size, raw):
-            made = two.meetings(batch.to_pandas(), where)
-            position += batch.num_rows
-            frame = made.frame if TIE in made.frame else made.frame.assign(**{TIE: 0})
-            yield {name: frame[column].to_numpy() for name, column in wanted.items()}
+        for path, (first, last) in zip(self.paths, pairwise(self.edges), strict=True):
+            low, high = max(start, first) - first, min(stop, last) - first
+            for batch in _batches(path, low, high, size, columns) if low < high else ():
+                if two is None:
+                    yield {name: batch.column(column) for name, column in wanted.items()}
+                    continue
+                made = two.meetings(batch.to_pandas(), where)
+                position += batch.num_rows
+                frame = made.frame if TIE in made.frame else made.frame.assign(**{TIE: 0})
+                yield {name: frame[column].to_numpy() for name, column in wanted.items()}
 
     def where(self, row: int) -> str:
         names, edges = [Path(path).name for path in self.paths], self.edges
@@ -249,14 +227,7 @@ def _open_parquet(path: str) -> Any:
     try:
         return pq.ParquetFile(path, memory_map=True)
     except (OSError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: str, error: BaseException) -> ValueError:
-    reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
-    return ValueError(
-        f"The duels file {path!r} cannot be read ({reason}); streams are read from Parquet files."
-    )
+        raise unreadable(path, "duels", error, _PARQUET_ONLY) from None
 
 
 def _batches(path: str, low: int, high: int, size: int, columns: Collection[str]) -> Iterator[Any]:
@@ -282,7 +253,7 @@ def _batches(path: str, low: int, high: int, size: int, columns: Collection[str]
             if first < last:
                 yield batch.slice(first, last - first)
     except (OSError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, "duels", error, _PARQUET_ONLY) from None
 
 
 def _inline_names(

@@ -19,6 +19,7 @@ from sparse_prefgp.io.judgements import Roles, measures_of, outcome_of
 from sparse_prefgp.io.streams.blocks import FLAGS, SIDES, Chunk, Coded, Rows, Source
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.values import finite_of, missing_label, refuse_itself
+from sparse_prefgp.support.arrays import first_true
 
 
 def parsed(
@@ -43,9 +44,8 @@ def parsed(
 
     def codes(column: str, what: str) -> Codes:
         coded, numbers = Coded.of(rows[column]), labels[column]
-        missing = coded.missing()
-        if missing is not None:
-            raise missing_label(column, where(missing), what)
+        for i in first_true(coded.missing):
+            raise missing_label(column, where(i), what)
         first = np.sort(np.unique(coded.places, return_index=True)[1])
         new = [coded.texts[place] for place in coded.places[first]]
         refuse_control(new, column, lambda i: where(int(first[i])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -96,7 +96,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     rows, digests = 0, list[int]()
     sums, labels = _Sums(items), labels_by_column(source.roles)
     pieces = [range(a, b, every) for a, b in pairwise(source.edges)]
-    starts = (*(start for piece in pieces for start in piece), total)
+    starts = (*chain(*pieces), total)
     sizes = np.diff(starts).tolist()
     for block in ahead(regular(source.read(0, total, every), sizes)):
         chunk, digest = parsed(source, items, None, block, rows, labels)
@@ -204,11 +204,11 @@ class _Sums:
             values, event = steps
             both = values if self.ends is None else np.concatenate([values, self.ends])
             self.ends = np.stack([both.min(0), both.max(0)])
-            number = float(events.counts[event].sum())
-            self.covariate_names, self.steps = events.covariate_names, self.steps + number
-            self.squares = self.squares + number * events.covariate_squares
+            number, here = events.counts[event].sum(), events.covariate_squares
+            self.covariate_names, self.steps = events.covariate_names, self.steps + float(number)
+            self.squares = self.squares + number * here
         graded = events.grade_counts
-        if graded is not None:
+        if graded is not None and events.answer is not None:
             self.levels, self.grades = events.answer.names, _added(graded, self.grades)
         if self.compared is not None:
             self.compared += events.compared(len(self.compared))
@@ -219,11 +219,10 @@ class _Sums:
     @property
     def totals(self) -> Totals:
         sites = self.sites_apart if self.sets.any else self.sites
-        numbers = sites, int(self.duels), int(self.ties)
-        said = self.grades, self.judged, self.labelled
-        if self.compared is not None:
-            return Totals(*numbers, self.compared, None, None, *said)
-        return Totals(*numbers, None, self.moments.low, self.moments.high, *said)
+        numbers = sites, int(self.duels), int(self.ties), self.compared
+        low, high = self.moments.low, self.moments.high
+        ends = (low, high) if self.compared is None else (None, None)
+        return Totals(*numbers, ends[0], ends[1], self.grades, self.judged, self.labelled)
 
 
 def _added(now: IntArray, before: IntArray | None) -> IntArray:

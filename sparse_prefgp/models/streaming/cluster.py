@@ -211,7 +211,11 @@ class Cluster:
         self._name = scheduler
         self._run = uuid.uuid4().hex
         # How often each item was compared is nobody's business there.
-        light = tuple(replace(p, scan=replace(p.scan, comparisons=None)) for p in parts)
+        totals = [part.scan.totals._replace(comparisons=None) for part in parts]
+        light = tuple(
+            replace(part, scan=replace(part.scan, totals=of))
+            for part, of in zip(parts, totals, strict=True)
+        )
         workers, threads = len(parts), None
         if scheduler == LOCAL:
             cores = usable_cores()

@@ -156,7 +156,7 @@ def test_chunks_change_nothing(model: spg.PreferenceGP, monkeypatch: pytest.Monk
         ),
         (PAIRS.assign(first=["a", None, "b"]), {}, "Row 1 .* has a missing first"),
         (PAIRS.drop(columns="second"), {}, "The pairs frame has no column 'second'"),
-        (PAIRS[["note"]], {}, "no column 'first'"),
+        (PAIRS[["note"]], {}, "no columns 'first' and 'second'"),
         (DUELS[["winner"]], {}, "no column 'loser'"),
         (PAIRS.assign(sd=0.0), {}, "column 'sd', which is the name of a column that is added"),
         ("nowhere.csv", {}, "pairs file 'nowhere.csv' does not exist"),

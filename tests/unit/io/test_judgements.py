@@ -193,7 +193,7 @@ def test_items_without_a_duel_have_no_context_and_it_is_said() -> None:
         (DUELS.assign(tie=["x", 0, 0, 0, 0]), {}, r"'tie' has 'x' in row 0 .*; give 1 for a tie"),
         (DUELS.assign(tie=0), {"ties": TIES}, apart("ties_table", "ties_column")),
         (DUELS, {"ties": TIES.drop(columns="item_b")}, "no column 'item_b'"),
-        (DUELS, {"ties": TIES.drop(columns=["item_a", "item_b"])}, "no columns 'winner' and 'loser'"),
+        (DUELS, {"ties": TIES.drop(columns=["item_a", "item_b"])}, "no columns 'winner' and"),
         (DUELS, {"ties": TIES.iloc[:0]}, "no ties in"),
         (DUELS, {"ties": TIES.assign(item_a="z")}, "Row 0 of the ties frame .* 'z'"),
         (DUELS, {"ties": TIES.assign(item_a="a")}, "with itself"),
