@@ -51,7 +51,7 @@ def test_information_with_ties_is_its_integral(noise: float, ratio: float, margi
 
 def test_a_margin_that_vanishes_leaves_two_outcomes() -> None:
     mean, variance = np.linspace(-3, 3, 7), np.linspace(0.01, 4.0, 7)
-    for function in (information_rule, expected_reduction):
+    for function in (lambda m, v, *noise: information_rule(*noise)(m, v), expected_reduction):
         two, three = (function(mean, variance, 0.7, margin) for margin in (0.0, 1e-12))
         np.testing.assert_allclose(three, two, rtol=1e-9)
     np.testing.assert_array_equal(information_rule(0.7, 0.3)(mean, 0.0 * mean), 0.0)
