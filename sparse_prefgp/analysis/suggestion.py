@@ -537,12 +537,14 @@ def _settling(
     asked_of: dict[str, list[Any]] = {}
     for i in range(batch):
         free = np.setdiff1d(np.arange(len(pairs)), picked[:i], assume_unique=True)
-        reduction = expected_reduction(*state.difference(*pairs.ends[free].T), **noises)
+        first, second = pairs.ends[free].T
+        reduction = expected_reduction(*state.difference(first, second), **noises)
         if len(free) > CLOSELY:  # Owen's function of each pair that straddles is what takes long
-            rough = state.first_order_gains(*pairs.ends[free].T, reduction)
+            rough = state.first_order_gains(first, second, reduction)
             most = np.argpartition(-rough, CLOSELY)[:CLOSELY]
             free, reduction = free[most], reduction[most]
-        picked[i] = free[np.argmax(state.gains(*pairs.ends[free].T, reduction))]
+            first, second = pairs.ends[free].T
+        picked[i] = free[np.argmax(state.gains(first, second, reduction))]
         first, second = pairs.ends[picked[i : i + 1]].T
         mean, variance = state.difference(first, second)
         reduction, price = expected_reduction(mean, variance, **noises), 1.0
