@@ -496,19 +496,10 @@ def _asked_before(model: Predicts, items: ItemSet) -> set[frozenset[int]]:
 def _asked(model: Predicts, pairs: CandidatePairs, batch: int, score: str, done: Report) -> _Picks:
     """Picks of a score of mean and variance, each asked before the next is chosen."""
     state = AskedPairs(model, pairs)
-    if score == "bald":
-        told = information_rule(**state.noises)
-    elif score == "eubo":
-        utility = model.predict_f(pairs.items.inputs)[0].numpy()[:, 0]
-        first, second = (utility - utility.mean())[pairs.ends.T]
+    value = _score(model, state, score)
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
     for i in range(batch):
-        if score == "variance":
-            values = state.variance.copy()
-        elif score == "bald":
-            values = told(state.mean, state.variance)
-        else:
-            values = expected_best(first, second, state.variance)
+        values = value()
         values[picked[:i]] = -np.inf
         picked[i] = np.argmax(values)
         scores[i] = values[picked[i]]
@@ -516,6 +507,18 @@ def _asked(model: Predicts, pairs: CandidatePairs, batch: int, score: str, done:
             state.ask(int(picked[i]))
         done(i + 1, batch)
     return _Picks(pairs.ends[picked], scores, negative_variances=state.negative_variances)
+
+
+def _score(model: Predicts, state: AskedPairs, score: str) -> Callable[[], FloatArray]:
+    """What gives the score of all pairs, (N,), as things stand."""
+    if score == "variance":
+        return lambda: state.variance.copy()
+    if score == "bald":
+        told = information_rule(**state.noises)
+        return lambda: told(state.mean, state.variance)
+    utility = model.predict_f(state.pairs.items.inputs)[0].numpy()[:, 0]
+    first, second = (utility - utility.mean())[state.pairs.ends.T]
+    return lambda: expected_best(first, second, state.variance)
 
 
 def _settling(
