@@ -60,14 +60,12 @@ def entropy_of_three(x: FloatArray, margin: FloatArray) -> FloatArray:
     return -sum(np.exp(each) * np.maximum(each, -800.0) for each in log_p)
 
 
-def information_gain(
-    mean: FloatArray,
-    variance: FloatArray,
-    duel_noise: float,
-    margin: float = 0.0,
-    ratios: NoiseRatios = ONE_NOISE,
-) -> FloatArray:
-    """What the outcome tells about the utilities, in nats (BALD, Houlsby et al. 2011, eq. 2), (N,).
+def information_rule(
+    duel_noise: float, margin: float = 0.0, ratios: NoiseRatios = ONE_NOISE
+) -> Callable[[FloatArray, FloatArray], FloatArray]:
+    """What the outcome tells about the utilities, in nats (BALD, Houlsby et al. 2011, eq. 2), (N,),
+    as a function of mean and variance >= 0 of d, (N,) each: the average over noises of an outcome
+    at a known difference is made once, and serves all pairs and all picks.
 
     H[outcome] - E H[outcome | d]. Without ties the expectation is by Gauss–Hermite under the
     product of the density of d and a normal that is near the entropy, so that a variance far above
@@ -76,18 +74,8 @@ def information_gain(
     is where noises are averaged, with an error below 1e-9 nats, or, where scales of the cuts are
     too, below 1e-7.
 
-    :param mean: (N,) of d, variance >= 0.
-    :param variance: (N,) of d, variance >= 0.
     :param duel_noise: s² > 0, times `ratios`.
     """
-    return information_rule(duel_noise, margin, ratios)(mean, variance)
-
-
-def information_rule(
-    duel_noise: float, margin: float = 0.0, ratios: NoiseRatios = ONE_NOISE
-) -> Callable[[FloatArray, FloatArray], FloatArray]:
-    """`information_gain` as a function of mean and variance: the average over noises of an outcome
-    at a known difference is made once, and serves all pairs and all picks."""
     s = float(np.sqrt(duel_noise))
     rule: Callable[..., FloatArray] = _gain_of_two
     nodes = len(_NODES)

@@ -72,28 +72,6 @@ class AskedPairs:
 
     def covariance_with(self, first: int, second: int) -> FloatArray:
         """Cov[f, f(first) - f(second)] of the u items, given what was asked."""
-        before = self._columns @ (self._columns[first] - self._columns[second])
-        return self._posterior_covariance(first, second) - before
-
-    def _differences(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of the pairs, (N,), from the features (u, m) of the items."""
-        posterior, (first, second) = self._posterior, self.pairs.ends.T
-        mean = features @ posterior.terms.weights.numpy()
-        if posterior.mean_function is not None:
-            parts = [posterior.mean_function(x)[:, 0].numpy() for x in self._parts()]
-            mean += np.concatenate(parts)
-        reduced = features @ posterior.terms.reduction.numpy()
-        variance = np.empty(len(first))
-        for i in range(0, len(first), _CHUNK):
-            a, b = first[i : i + _CHUNK], second[i : i + _CHUNK]
-            explained = np.sum((features[a] - features[b]) * (reduced[a] - reduced[b]), 1)
-            prior = pair_difference_variance(
-                posterior.kernel, as_float(self._inputs[a]), as_float(self._inputs[b])
-            )
-            variance[i : i + _CHUNK] = prior.numpy() - explained
-        return mean[first] - mean[second], variance
-
-    def _posterior_covariance(self, first: int, second: int) -> FloatArray:
         posterior = self._posterior
         ends = as_float(self._inputs[[first, second]])
         ahead, behind = posterior.features(ends)
@@ -112,7 +90,25 @@ class AskedPairs:
         alone -= [kernel_matrix(posterior.kernel, x[None], x[None]).numpy()[0, 0] for x in ends]
         column[first] += alone[0]
         column[second] -= alone[1]
-        return column
+        return column - self._columns @ (self._columns[first] - self._columns[second])
+
+    def _differences(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of the pairs, (N,), from the features (u, m) of the items."""
+        posterior, (first, second) = self._posterior, self.pairs.ends.T
+        mean = features @ posterior.terms.weights.numpy()
+        if posterior.mean_function is not None:
+            parts = [posterior.mean_function(x)[:, 0].numpy() for x in self._parts()]
+            mean += np.concatenate(parts)
+        reduced = features @ posterior.terms.reduction.numpy()
+        variance = np.empty(len(first))
+        for i in range(0, len(first), _CHUNK):
+            a, b = first[i : i + _CHUNK], second[i : i + _CHUNK]
+            explained = np.sum((features[a] - features[b]) * (reduced[a] - reduced[b]), 1)
+            prior = pair_difference_variance(
+                posterior.kernel, as_float(self._inputs[a]), as_float(self._inputs[b])
+            )
+            variance[i : i + _CHUNK] = prior.numpy() - explained
+        return mean[first] - mean[second], variance
 
     def _parts(self) -> Iterator[tf.Tensor]:
         for i in range(0, len(self._inputs), _CHUNK):

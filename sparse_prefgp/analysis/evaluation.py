@@ -275,7 +275,8 @@ def _of_duels(
         doors, training = events.pair_doors(), holding_duels(model).duels
         item = numbers_in_training(training, read.items.numbers, read.items.rows)
         unseen = unseen_pairs(training, *item[doors.features[doors.decided].T])
-        _look_for_known(training, events, item[events.pairs], rely)
+        if events.in_pairs and training.events.in_pairs:
+            _look_for_known(training, events, item[events.pairs], rely)
     return events, {"grouping": grouping_of_people(events), "unseen": unseen}
 
 
@@ -284,8 +285,6 @@ def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: boo
 
     :raises ValueError: they are, or all are later than these, and somebody wants to rely on them.
     """
-    if not (events.in_pairs and training.events.in_pairs):
-        return
     time, before = events.time, training.events.time
     if rely and time is not None and before is not None and time.min() >= before.max():
         raise ValueError(

@@ -383,14 +383,24 @@ def _unknown(model: Predicts, features: FloatArray) -> FloatArray:
 def _own(
     model: Any, sides: FloatArray, numbers: FloatArray
 ) -> list[tuple[str, FloatArray, FloatArray]]:
-    """What two items have besides their features: names, means and variances, (1,) each."""
-    mean, variance = _effects(model, sides, numbers)
+    """What two items have besides their features: names, means and variances, (1,) each.
+
+    The variance is NaN where items have effects in a context and theirs differ.
+    """
+    # Two unknown items have two effects.
+    apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
+    context = context_columns(model.kernel, sides.shape[1])
+    alike = np.array_equal(sides[0, context], sides[1, context])
+    # In one context the features of one of them serve for both, and cancel.
+    pair = np.column_stack([sides[[1, 1]] if alike else sides, apart])[None]
+    mean, variance = _apart(model, pair)
+    if not alike:
+        mean, variance = mean - _differences(model, sides[None])[0], np.full(1, np.nan)
     if not model.inputs.layout.dated:
         name = ITEM_EFFECT
         if pair_effect(model.kernel) is not None:
             name = ITEM_AND_PAIR if item_effects(model.kernel) else PAIR_EFFECT
         return [(name, mean, variance)]
-    apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
     rows = model.in_time.with_dates(np.column_stack([sides, apart]))
     moved, of_it = model.in_time.posterior().moved_apart(as_float(rows))
     found = [(IN_TIME, np.array([moved]), np.array([of_it]))]
@@ -404,25 +414,6 @@ def _acquaintance(duels: KnownDuels, number: int) -> str:
     if number < 0:
         return "unknown"
     return "known" if duels.comparisons[duels.item == number].any() else "never compared"
-
-
-def _effects(
-    model: Predicts, sides: FloatArray, numbers: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of the difference of two item effects, (1,) each.
-
-    The variance is NaN where items have effects in a context and theirs differ.
-    """
-    # Two unknown items have two effects.
-    apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
-    context = context_columns(model.kernel, sides.shape[1])
-    alike = np.array_equal(sides[0, context], sides[1, context])
-    # In one context the features of one of them serve for both, and cancel.
-    pair = np.column_stack([sides[[1, 1]] if alike else sides, apart])[None]
-    mean, variance = _apart(model, pair)
-    if alike:
-        return mean, variance
-    return mean - _differences(model, sides[None])[0], np.full(1, np.nan)
 
 
 def _path(

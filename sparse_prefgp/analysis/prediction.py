@@ -13,7 +13,7 @@ from sparse_prefgp.analysis.answers import (
     read_answers,
     shown_sets,
 )
-from sparse_prefgp.analysis.dates import seen_on
+from sparse_prefgp.analysis.boards import at_a_date
 from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.models.protocols import Predicts
@@ -85,7 +85,12 @@ def predict(
     """
     level = level_of_interval(level)
     at, covariates = _parted(model, at)
-    model = seen_on(seen_by(model, person), at)
+    model, rest = at_a_date(seen_by(model, person), at or ())
+    if rest:
+        raise ValueError(
+            f"{rest[0] if isinstance(rest, list | tuple) else rest!s} was asked for (--at), which "
+            "is no date of utilities that move in time; give date=2014-07-13, or leave it out."
+        )
     kind, source = only_one(
         options, pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst
     )
@@ -97,7 +102,8 @@ def predict(
     how = {"stated": [role for role, value in given.items() if value is not None]}
     read = read_answers(model, kind, source, items, columns, how, covariates=covariates)
     table, found, there = read.table, read.items, read.there
-    grades, (first, second) = grade_columns(model), read.events.pairs.T
+    grades = [f"{GRADE}{name}" for name in model.duels.levels or ()]  # worst first
+    first, second = read.events.pairs.T
     table.refuse_added((*ADDED, TIE, LOSS, *grades))
     forecast = model.predict(read.events, found.inputs)
     won, tied, lost = np.exp(forecast.results).T
@@ -118,7 +124,7 @@ def predict(
     frame.attrs = {
         "level": level,
         "sides": read.sides,
-        **({"grades": list(grades)} if grades else {}),
+        **({"grades": grades} if grades else {}),
         **({"covariates": list(read.events.covariate_names)} if names else {}),
         "negative_variances": int(negative.sum()),
         "outside_items": there.outside_of_items,
@@ -165,8 +171,3 @@ def _predict_sets(
         frame = found.table.context.assign(**{PROBABILITY: np.exp(logs), LOG_PROBABILITY: logs})
     frame.attrs = notes_on(found.there)
     return frame
-
-
-def grade_columns(model: Predicts) -> tuple[str, ...]:
-    """Names of the columns with probabilities of grades, worst first; none without grades."""
-    return tuple(f"{GRADE}{name}" for name in model.duels.levels or ())

@@ -374,11 +374,18 @@ def said_before(known: Answers, given: Answers) -> int:
 def _how_often(
     both: tuple[Answers, Answers], sides: tuple[IntArray, IntArray], *columns: str
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Different duels (k, .), the lower item first, and how often each is there in either, (k,).
+    """Different duels (k, .), by their items and whether these tied, and how often each is there in
+    either, (k,).
 
     :param columns: what also tells them apart where both have it.
     """
-    keys = [_keys(events, ends) for events, ends in zip(both, sides, strict=True)]
+    keys = []
+    for events, ends in zip(both, sides, strict=True):
+        # Of a tie the lower item first; -1 first where either is unknown.
+        ties = np.zeros(len(events), dtype=bool) if events.ties is None else events.ties
+        pairs = np.where(ties[:, None], np.sort(ends, 1), ends)
+        pairs[(ends < 0).any(1)] = -1
+        keys.append(np.column_stack([pairs, ties]).astype(np.float64))
     for name in columns:
         values = [getattr(events, name) for events in both]
         if all(value is not None for value in values):
@@ -391,12 +398,3 @@ def _how_often(
         for place, events in zip(places, both, strict=True)
     )
     return different, first, second
-
-
-def _keys(events: Answers, sides: IntArray) -> FloatArray:
-    """The two items of each duel and whether they tied, (e, 3); of a tie the lower one first, and
-    -1 first where either is unknown."""
-    ties = np.zeros(len(events), dtype=bool) if events.ties is None else events.ties
-    pairs = np.where(ties[:, None], np.sort(sides, 1), sides)
-    pairs[(sides < 0).any(1)] = -1
-    return np.column_stack([pairs, ties]).astype(np.float64)

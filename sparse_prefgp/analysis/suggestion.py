@@ -496,19 +496,10 @@ def _asked_before(model: Predicts, items: ItemSet) -> set[frozenset[int]]:
 def _asked(model: Predicts, pairs: CandidatePairs, batch: int, score: str, done: Report) -> _Picks:
     """Picks of a score of mean and variance, each asked before the next is chosen."""
     state = AskedPairs(model, pairs)
-    if score == "bald":
-        told = information_rule(**state.noises)
-    elif score == "eubo":
-        utility = model.predict_f(pairs.items.inputs)[0].numpy()[:, 0]
-        first, second = (utility - utility.mean())[pairs.ends.T]
+    value = _score(model, state, score)
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
     for i in range(batch):
-        if score == "variance":
-            values = state.variance.copy()
-        elif score == "bald":
-            values = told(state.mean, state.variance)
-        else:
-            values = expected_best(first, second, state.variance)
+        values = value()
         values[picked[:i]] = -np.inf
         picked[i] = np.argmax(values)
         scores[i] = values[picked[i]]
@@ -516,6 +507,18 @@ def _asked(model: Predicts, pairs: CandidatePairs, batch: int, score: str, done:
             state.ask(int(picked[i]))
         done(i + 1, batch)
     return _Picks(pairs.ends[picked], scores, negative_variances=state.negative_variances)
+
+
+def _score(model: Predicts, state: AskedPairs, score: str) -> Callable[[], FloatArray]:
+    """What gives the score of all pairs, (N,), as things stand."""
+    if score == "variance":
+        return lambda: state.variance.copy()
+    if score == "bald":
+        told = information_rule(**state.noises)
+        return lambda: told(state.mean, state.variance)
+    utility = model.predict_f(state.pairs.items.inputs)[0].numpy()[:, 0]
+    first, second = (utility - utility.mean())[state.pairs.ends.T]
+    return lambda: expected_best(first, second, state.variance)
 
 
 def _settling(
@@ -537,12 +540,14 @@ def _settling(
     asked_of: dict[str, list[Any]] = {}
     for i in range(batch):
         free = np.setdiff1d(np.arange(len(pairs)), picked[:i], assume_unique=True)
-        reduction = expected_reduction(*state.difference(*pairs.ends[free].T), **noises)
+        first, second = pairs.ends[free].T
+        reduction = expected_reduction(*state.difference(first, second), **noises)
         if len(free) > CLOSELY:  # Owen's function of each pair that straddles is what takes long
-            rough = state.first_order_gains(*pairs.ends[free].T, reduction)
+            rough = state.first_order_gains(first, second, reduction)
             most = np.argpartition(-rough, CLOSELY)[:CLOSELY]
             free, reduction = free[most], reduction[most]
-        picked[i] = free[np.argmax(state.gains(*pairs.ends[free].T, reduction))]
+            first, second = pairs.ends[free].T
+        picked[i] = free[np.argmax(state.gains(first, second, reduction))]
         first, second = pairs.ends[picked[i : i + 1]].T
         mean, variance = state.difference(first, second)
         reduction, price = expected_reduction(mean, variance, **noises), 1.0

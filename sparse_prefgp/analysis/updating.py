@@ -176,7 +176,13 @@ def update(
         if named_only:
             items = items_named_in(source, (WINNER, LOSER)).frame
         elif is_array(items):
-            items = _numbered(model, items)
+            if old.item_ids is not None:
+                raise ValueError(
+                    "The items are an array without ids, but those of the model have ids; give a "
+                    "table of raw items with an id column."
+                )
+            items, n = resolve_items(model, items), old.num_items  # which they follow in number
+            items = replace(items, ids=tuple(range(n, n + len(items))))
     read = read_answers(model, kind, source, items, columns, {"learning": True}, **options)
     _refuse_changed(old, read.items)
     everything, added, new = read.placed(model)
@@ -398,20 +404,6 @@ def _as_named(codes: Codes, names: Iterable[Hashable]) -> list[Any]:
 def _number_of_items(duels: Duels) -> int:
     """Items, however many rows each has."""
     return duels.num_items if duels.item_rows is None else duels.item_rows.num_items
-
-
-def _numbered(model: PreferenceGP, items: Any) -> ItemSet:
-    """An array of items, which follow those of the model in number.
-
-    :raises ValueError: a model whose items have ids.
-    """
-    found, n = resolve_items(model, items), model.duels.num_items
-    if model.duels.item_ids is not None:
-        raise ValueError(
-            "The items are an array without ids, but those of the model have ids; give a table "
-            "of raw items with an id column."
-        )
-    return replace(found, ids=tuple(range(n, n + len(found))))
 
 
 def _refuse_changed(old: Duels, found: ItemSet) -> None:

@@ -222,7 +222,7 @@ def probability_to_beat(
     (name,) = drawable([f"item {row}" if ids is None else ids[row]], 24)
     label, points, chosen = f"probability to beat {name}", ground.points, model.duels.items[row]
     scales = feature_scales(model.duels)
-    star = [scale.raw(value) for scale, value in zip(scales, chosen, strict=True)]
+    star: list[Any] = [scale.raw(value) for scale, value in zip(scales, chosen, strict=True)]
     if model.inputs.layout.numbered:
         # The last column is the item's row, negative for an item that is new.
         points = np.column_stack([points, np.full(len(points), -1.0)])

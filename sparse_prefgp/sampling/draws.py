@@ -208,11 +208,11 @@ class PosteriorDraws:
         return mean, np.where(same, 0.0, np.maximum(variance, 0.0))  # negative only by rounding
 
     def _summary(self, first: tf.Tensor, second: tf.Tensor) -> Summary:
-        noises = self._prior.duel_noise, self._prior.margin, self._new_ratios
-        parts = [
-            summarise(*self._given(first[i : i + _CHUNK], second[i : i + _CHUNK]), *noises)
-            for i in range(0, len(first), _CHUNK)
-        ]
+        noise, margin, ratios = self._prior.duel_noise, self._prior.margin, self._new_ratios
+        parts = []
+        for i in range(0, len(first), _CHUNK):
+            given = self._given(first[i : i + _CHUNK], second[i : i + _CHUNK])
+            parts.append(summarise(*given, noise, margin, ratios))
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return Summary(*(np.concatenate(column) for column in columns))
 

@@ -16,7 +16,7 @@ import tensorflow_probability as tfp
 from scipy.special import ndtr
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.acquisition import expected_reduction, information_gain
+from sparse_prefgp.analysis.acquisition import expected_reduction, information_rule
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.candidates import pool, random_pairs
 from sparse_prefgp.data.answers import Answers, Codes
@@ -325,17 +325,17 @@ def test_information_from_an_unknown_judge_is_its_integral(margin: float, log_sd
     noise, ratios = 0.6, ratios_of_unknown(0.0, log_sd)
     cases = [(m, v) for v in (1e-4, 0.05, 1.0, 50.0) for m in (0.0, 0.7, -4.0)]
     mean, variance = (np.array(x) for x in zip(*cases, strict=True))
-    found = information_gain(mean, variance, noise, margin, ratios)
+    found = information_rule(noise, margin, ratios)(mean, variance)
     truth = [slow.information_gain(m, v, noise, margin, log_sd) for m, v in cases]
     np.testing.assert_allclose(found, truth, rtol=0.0, atol=TURNED_ENTROPY)
-    zero = information_gain(mean, 0.0 * variance, noise, margin, ratios)
+    zero = information_rule(noise, margin, ratios)(mean, 0.0 * variance)
     np.testing.assert_array_equal(zero, 0.0)
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.4, 5.0])
 def test_one_noise_is_what_all_unknown_ones_tend_to(margin: float) -> None:
     mean, variance = np.linspace(-3.0, 3.0, 7), np.linspace(0.01, 4.0, 7)
-    for function in (information_gain, expected_reduction):
+    for function in (lambda m, v, *noise: information_rule(*noise)(m, v), expected_reduction):
         one = function(mean, variance, 0.7, margin, ONE_NOISE)
         many = function(mean, variance, 0.7, margin, ratios_of_unknown(0.0, 1e-7))
         np.testing.assert_allclose(many, one, rtol=0.0, atol=TURNED_ENTROPY)
