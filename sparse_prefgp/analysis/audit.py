@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sparse_prefgp.analysis.audit_columns import (
@@ -123,7 +122,10 @@ class _Columns:
     def labels(self, label: str, column: Any) -> Codes | None:
         """The same as labels; None for no column."""
         values = self.values(label, column)
-        return None if values is None else Codes.of([str(value) for value in values.tolist()])
+        if values is None:
+            return None
+        codes = Codes.of([str(value) for value in values.tolist()])
+        return codes._replace(numbers=codes.numbers.astype(np.int64))
 
     def years(self, column: Any) -> FloatArray | None:
         """(t,) dates in years; None for undated votes."""
@@ -236,26 +238,21 @@ def _of_judges(first: Round, place: int | None, cannot: Any) -> list[Family]:
         for what in ("careless", "tie", "reversed"):
             cannot(what, "the votes tell no common noise and margin of the judges")
         return families
-    families.append(Noises(votes))
+    families.append(Noises(judge, votes.margin is not None))
     if votes.margin is None:
         cannot("tie", "there are no ties")
     else:
-        families.append(Margins(votes))
-    return [*families, Reversals(votes)]
+        families.append(Margins(judge, True))
+    return [*families, Reversals(judge)]
 
 
 def _counted_checks(votes: Votes) -> list[LookedAt]:
     """What is counted and not tested."""
-    names, ends = votes.names, votes.pairs[0]
-    n, counts = len(names), votes.counts
-    met = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), (n, n))
-    _, group = connected_components(met, directed=False)
-    winner, loser = votes.model_of_row[votes.ahead], votes.model_of_row[votes.behind]
-    decided = counts * ~votes.tied
-    wins, losses = (np.bincount(side, decided, n) for side in (winner, loser))
-    battles = np.bincount(ends.reshape(-1), np.repeat(counts, 2), n)
-    known = np.unique(group, return_counts=True)[1]
-    alone = [str(name) for name, k in zip(names, group, strict=True) if k != np.argmax(known)]
+    names, ends, counts = votes.names, votes.of_models, votes.counts
+    _, group = connected_components(abs(ends).T @ abs(ends), directed=False)
+    wins, losses = ((sign * ends > 0.0).T @ (counts * ~votes.tied) for sign in (1.0, -1.0))
+    battles = abs(ends).T @ counts
+    alone = group != np.argmax(np.bincount(group))
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(spelling(str(name)), []).append(str(name))
@@ -265,7 +262,7 @@ def _counted_checks(votes: Votes) -> list[LookedAt]:
         return [str(names[i]) for i in np.flatnonzero(which)]
 
     listed: list[tuple[str, list[str], str]] = [
-        ("battles link all models", alone, "the prior alone compares with the others: "),
+        ("battles link all models", of_models(alone), "the prior alone compares with the others: "),
         ("models that won a battle", of_models(wins == 0), "never won: "),
         ("models that lost a battle", of_models(losses == 0), "never lost: "),
         (f"models with {FEWEST_VOTES} battles", of_models(battles < FEWEST_VOTES), "fewer: "),

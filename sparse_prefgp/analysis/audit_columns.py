@@ -114,8 +114,7 @@ class Categories(OfColumns):
     def __init__(self, votes: Votes, labels: Codes) -> None:
         super().__init__()
         self.tests = [(name, label) for label in labels.names for name in votes.names]
-        number = np.asarray(labels.numbers, dtype=np.int64)
-        models, size = len(votes.names), len(labels.names)
+        number, models, size = labels.numbers, len(votes.names), len(labels.names)
         entries = votes.of_models.tocoo()
         row, model = entries.coords
         where = row, number[row] * models + model
@@ -136,9 +135,8 @@ class CategoriesOfBoard(Categories):
     def _ask(self, now: Round) -> FloatArray:
         votes, tests = now.board.votes, self._test_of_row
         mean, half = now.board.posterior
-        counts = np.tile(now.counts, 2)
-        each = np.bincount(np.concatenate([votes.ahead, votes.behind]), counts, len(tests))
-        asked = (each >= FEWEST_VOTES) & ~np.isin(tests, [*self.settled])
+        enough = abs(votes.incidence).T @ now.counts >= FEWEST_VOTES
+        asked = enough & ~np.isin(tests, [*self.settled])
         number, sd = np.full((2, len(self.tests)), np.nan)
         for model in range(len(votes.names)):
             rows = np.flatnonzero(asked & (votes.model_of_row == model))
@@ -182,13 +180,11 @@ def label_of_row(votes: Votes, labels: Codes) -> IntArray | None:
 
     :param labels: of each vote.
     """
-    numbers = labels.numbers.astype(np.int64)
     found = np.zeros(len(votes.model_of_row), np.int64)
-    found[votes.ahead] = found[votes.behind] = numbers
-    each = {*zip(votes.model_of_row.tolist(), found.tolist(), strict=True)}
-    ends = np.concatenate([found[votes.ahead], found[votes.behind]])
-    alike = np.array_equal(ends, np.tile(numbers, 2)) and len(each) == len(found)
-    return found if alike else None
+    found[votes.ahead] = found[votes.behind] = labels.numbers
+    one_each = len({*zip(votes.model_of_row.tolist(), found.tolist(), strict=True)}) == len(found)
+    alike = all(np.array_equal(found[end], labels.numbers) for end in (votes.ahead, votes.behind))
+    return found if one_each and alike else None
 
 
 class Circles(OfColumns):

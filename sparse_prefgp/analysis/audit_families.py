@@ -58,7 +58,7 @@ class Size(NamedTuple):
     @classmethod
     def share(cls, seen: float, of: float, level: float) -> Size:
         """Of a share."""
-        lower, upper = ends_of_share(np.float64(seen), np.float64(of), level)
+        lower, upper = ends_of_share(seen, of, level)
         return cls(seen / of, (float(lower), float(upper)))
 
 
@@ -87,7 +87,7 @@ class Round:
         """(t,) the judge of each vote, and how many there are."""
         judge = self.board.votes.judge
         assert judge is not None
-        return judge.numbers.astype(np.int64), len(judge.names)
+        return judge.numbers, len(judge.names)
 
     @cached_property
     def common(self) -> tuple[float, float | None]:
@@ -108,10 +108,10 @@ class Round:
             self.common,
             strict=True,
         )
-        at = (
+        at: list[Any] = [
             None if common is None else np.where(is_own, fitted * np.exp(step), common)[judge]
             for is_own, fitted, step, common in each
-        )
+        ]
         return Verdicts.of(*self.board.cavities, *at)
 
     @cached_property
@@ -276,11 +276,11 @@ class Pairs(NamedTuple):
         place = np.full((models, models), -1)
         place[self.ends[:, 0], self.ends[:, 1]] = np.arange(len(self.ends))
         met = place >= 0
-        found = []
+        found = [np.zeros((0, 3), dtype=np.int64)]
         for first, second in self.ends.tolist():
             third = np.flatnonzero(met[first] & met[second])
             found.append(np.stack(np.broadcast_arrays(first, second, third), 1))
-        triples = np.concatenate(found) if found else np.zeros((0, 3), dtype=np.int64)
+        triples = np.concatenate(found)
         x, y, z = triples.T
         pairs = np.stack([place[x, y], place[y, z], place[x, z]], 1)
         if len(triples) > MOST_TRIPLES:

@@ -10,7 +10,6 @@ import numpy as np
 
 from sparse_prefgp.analysis.audit_families import FEWEST_VOTES, Family, Round, Size
 from sparse_prefgp.analysis.audit_result import COUNTED
-from sparse_prefgp.analysis.board_votes import Votes
 from sparse_prefgp.analysis.verdict_scores import (
     LOST,
     WON,
@@ -19,6 +18,7 @@ from sparse_prefgp.analysis.verdict_scores import (
     tails,
     upper_tail,
 )
+from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -30,18 +30,16 @@ class Noises(Family):
     of_judges = True
     which: ClassVar[int] = 0
 
-    def __init__(self, votes: Votes) -> None:
+    def __init__(self, judge: Codes, has_margin: bool) -> None:
         super().__init__()
-        assert votes.judge is not None
-        self._names = votes.judge.names
-        self._margins = votes.margin is not None
+        self._names, self._has_margin = judge.names, has_margin
         asked = "noise" if self.which == 0 else "ties"
         self.what = f"{self.kind}: {asked} of each of {len(self._names):,} judges"
 
     def _ask(self, now: Round) -> FloatArray:
         judge, size = now.judges
         verdicts, sums = now.at_common, now.sums_at_common
-        scores = efficient(verdicts, sums, judge, self.which, self._margins)
+        scores = efficient(verdicts, sums, judge, self.which, self._has_margin)
         # The common values are those of the judge too: beside those of all others, which are not
         # known for certain either, the sum and its variance are both larger.
         own = now.own_noise | now.own_margin
@@ -92,13 +90,12 @@ class Reversals(Family):
     )
     of_judges = True
 
-    def __init__(self, votes: Votes) -> None:
+    def __init__(self, judge: Codes) -> None:
         super().__init__()
-        assert votes.judge is not None
-        self._judge = votes.judge
+        self._judge = judge
         self.noisy: list[int] = []
         """The judges of whom it is asked."""
-        judges = len(votes.judge.names)
+        judges = len(judge.names)
         self.what = f"reversed: agreement with others of those of {judges:,} judges who say little"
 
     def _ask(self, now: Round) -> FloatArray:

@@ -80,7 +80,7 @@ class Votes:
         """(t,) the place of each vote in `noise` and `margin`."""
         if len(self.noise) == 1 or self.judge is None:
             return np.zeros(len(self.ahead), dtype=np.int64)
-        return self.judge.numbers.astype(np.int64)
+        return self.judge.numbers
 
     @cached_property
     def incidence(self) -> sparse.csr_array:
@@ -104,7 +104,7 @@ class Votes:
         """(t, number of labels), a value, by default 1, in the column of the label."""
         t = len(self.ahead)
         given = np.ones(t) if values is None else values
-        where = np.arange(t), labels.numbers.astype(np.int64)
+        where = np.arange(t), labels.numbers
         return sparse.csr_array((given, where), (t, len(labels.names)))
 
     @classmethod
@@ -191,7 +191,7 @@ def _known(codes: Codes, what: str) -> Codes:
             f"The {what} of vote {i} is not known, and an audit is of what is said by whom; name "
             "it, or leave the vote out."
         )
-    return codes
+    return codes._replace(numbers=codes.numbers.astype(np.int64))
 
 
 def _lean(duels: Any, lean: Lean, judge: Codes | None) -> LeanOfVotes:

@@ -152,9 +152,7 @@ class EvidenceReport(Result):
             Column("nats", "nats", ",.3f"),
             Column("each", f"per {self.unit}", ".4f"),
         ]
-        values = [
-            {"what": label, "nats": value, "each": value / weight} for label, value, weight in rows
-        ]
+        values = [{"what": name, "nats": nats, "each": nats / of} for name, nats, of in rows]
         return Table("evidence", "", columns, values)
 
     def sentences(self) -> list[str]:

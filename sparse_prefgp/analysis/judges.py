@@ -239,10 +239,8 @@ class LinearForm:
         rows[n + np.arange(c), layout.first_covariate + np.arange(c)] = 1.0
         for row, (one, level) in enumerate(labels, n + c):
             rows[row, one.place], rows[row, one.level] = 1.0, level
-        mean, covariance = (
-            part.numpy()
-            for part in model.posterior().joint(tf.constant(rows, gpflow.default_float()))
-        )
+        joint = model.posterior().joint(tf.constant(rows, gpflow.default_float()))
+        mean, covariance = (part.numpy() for part in joint)
         for one in effects:  # whatever is not known leans too, independently of all else
             unknown = rows[:, one.level] < 0.0
             covariance -= np.diag(one.variance.numpy() * rows[:, one.place] ** 2 * unknown)
@@ -258,12 +256,12 @@ class LinearForm:
         for one, level in labels:
             at = [side[:, one.place] * (side[:, one.level] == level) for side in sides]
             parts.append((at[0] - at[1])[:, None])
-        leans = [sides[0][:, one.place] - sides[1][:, one.place] for one in own]
+        of_own = [one.place for one in own]
         return cls(
             mean,
             covariance,
             sparse.hstack([sparse.csr_array(part) for part in parts]).tocsr(),
-            np.array(leans).reshape(len(own), graph.num_sites).T,
+            sides[0][:, of_own] - sides[1][:, of_own],
             np.array([float(one.variance.numpy()) for one in own]),
         )
 
@@ -277,8 +275,8 @@ class LinearForm:
         """
         x, z = self.of_sites[which], self.leans[which]
         t, r = tau[which], nu[which]
-        known = np.linalg.inv(z.T @ (t[:, None] * z) + np.diag(1.0 / self.variances))
         by_lean = t[:, None] * z
+        known = np.linalg.inv(z.T @ by_lean + np.diag(1.0 / self.variances))
         shift = r - by_lean @ known @ (z.T @ r)
         if len(t) <= len(self.mean):
             mean, between = x @ self.mean, x @ (x @ self.covariance).T

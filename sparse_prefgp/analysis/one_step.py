@@ -162,7 +162,7 @@ class Board:
     def _place(self) -> IntArray:
         if self.of_judges is None:
             return np.zeros(len(self.kept), dtype=np.int64)
-        return self.of_judges.labels.numbers.astype(np.int64)
+        return self.of_judges.labels.numbers
 
     @cached_property
     def _whose(self) -> sparse.csr_array:
@@ -282,10 +282,8 @@ class Board:
         """(n, r) utilities of models, less their mean, from those of rows, of which each counts as
         often as it was compared."""
         votes = self.votes
-        ends = np.concatenate([votes.ahead, votes.behind])
-        weight = np.bincount(ends, np.tile(votes.counts, 2), len(votes.prior)).astype(float)
-        onto = np.zeros((len(votes.names), len(weight)))
-        onto[votes.model_of_row, np.arange(len(weight))] = weight
+        of_model = votes.model_of_row == np.arange(len(votes.names))[:, None]
+        onto = of_model * (abs(votes.incidence).T @ votes.counts)
         onto /= onto.sum(1, keepdims=True)
         return onto - onto.mean(0)
 

@@ -146,9 +146,8 @@ class Settled(Result):
 
     def forecast_table(self) -> Table:
         """The chances to come."""
-        k = len(self.first)
-        which = "first one is" if k == 1 else f"first {k} are"
-        title = f"Chance that the {which} settled with more votes"
+        which = "one is" if len(self.first) == 1 else f"{len(self.first)} are"
+        title = f"Chance that the first {which} settled with more votes"
         return Table("settled", title, FORECAST, self.forecast)
 
     def table(self, most: int | None = None) -> Table:

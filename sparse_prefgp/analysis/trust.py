@@ -131,8 +131,8 @@ def threshold(
     ends = ends[binom.cdf(0, reached[ends], risk) <= 1.0 - confidence]
     p = binom.cdf(wrong[ends], reached[ends], risk)
     accepted = int(np.argmax([*(p > 1.0 - confidence), True]))
-    tried = zip(sure[order][ends], reached[ends], wrong[ends], p, strict=True)
-    steps = [Step(float(x), int(votes), int(mistakes), float(q)) for x, votes, mistakes, q in tried]
+    columns = (each.tolist() for each in (sure[order][ends], reached[ends], wrong[ends], p))
+    steps = [Step(*one) for one in zip(*columns, strict=True)]
     probability, share = None, 0.0
     if accepted:
         probability, share = steps[accepted - 1].probability, steps[accepted - 1].votes / total

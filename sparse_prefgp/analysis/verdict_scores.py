@@ -84,9 +84,9 @@ class Verdicts(NamedTuple):
 
     def informations(self, counts: IntArray, group: IntArray, size: int) -> FloatArray:
         """The same, added up in each of so many groups, (J, 2, 2)."""
-        weights = self.information * counts
-        each = [np.bincount(group, x, size) for x in weights.reshape(4, -1)]
-        return np.stack(each, 1).reshape(size, 2, 2)
+        weights = (self.information * counts).reshape(4, -1)
+        each = np.array([np.bincount(group, x, size) for x in weights], dtype=np.float64)
+        return each.T.reshape(size, 2, 2)
 
 
 class Sums(NamedTuple):
@@ -266,7 +266,9 @@ def at_least(
     return above + draw * table[np.arange(size), seen]
 
 
-def ends_of_share(seen: FloatArray, of: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+def ends_of_share(
+    seen: FloatArray | float, of: FloatArray | float, level: float
+) -> tuple[FloatArray, FloatArray]:
     """The exact interval of the share of what was seen (Clopper & Pearson 1934)."""
     tail, rest = 0.5 - 0.5 * level, of - seen
     lower = np.where(seen > 0.0, betaincinv(seen, rest + 1.0, tail), 0.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.answers import TIE
+from sparse_prefgp.data.answers import TIE, Codes
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.roles import NONE, USUAL_NAMES
 from sparse_prefgp.data.table import DuelTable
@@ -252,8 +252,8 @@ def _varying(table: Table, style: tuple[str, ...]) -> tuple[tuple[str, ...], tup
     """The styles of which something can be learned, and a sentence on each other one."""
     kept, notes = [], []
     for name in style:
-        first, *second = _numbers_of(table, name).values() or [None]
-        apart = first - second[0] if second else first
+        sides: list[Any] = [*_numbers_of(table, name).values()] or [None]
+        apart = sides[0] - sides[1] if len(sides) > 1 else sides[0]
         if apart is None or apart.isna().any() or (apart != apart.iloc[0]).any():
             kept.append(name)
             continue
@@ -270,9 +270,8 @@ def models_of(table: DuelTable) -> tuple[IntArray, tuple[Any, ...]]:
     """The models of both sides of each battle, (t, 2), the winner's first, and their names."""
     rows = table.item_rows
     names = table.item_ids if rows is None else rows.names
-    known: dict[Any, int] = {}
-    numbers = np.array([known.setdefault(name, len(known)) for name in names])
-    return numbers[table.events.pairs], tuple(known)
+    known = Codes.of(names)
+    return known.numbers.astype(np.int64)[table.events.pairs], known.names
 
 
 def odd_of(battles: Battles, table: DuelTable) -> list[str]:

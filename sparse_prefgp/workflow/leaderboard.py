@@ -686,11 +686,10 @@ def _seen(table: DuelTable, names: Sequence[Any]) -> tuple[list[str], FloatArray
     ends, known = models_of(table)
     place = {id_text(name): i for i, name in enumerate(names)}
     number = np.array([place[id_text(name)] for name in known])[ends]
-    points, total = np.zeros((2, len(names), len(names)))
-    won = np.where(table.events.kind == TIE, 0.5, 1.0)
-    for (own, other), share in ((number.T, won), (number.T[::-1], 1.0 - won)):
-        np.add.at(points, (own, other), share * table.counts)
-        np.add.at(total, (own, other), table.counts)
+    points, won = np.zeros((len(names), len(names))), np.where(table.events.kind == TIE, 0.5, 1.0)
+    np.add.at(points, tuple(number.T), won * table.counts)
+    np.add.at(points, tuple(number.T[::-1]), (1.0 - won) * table.counts)
+    total = points + points.T
     with np.errstate(invalid="ignore"):
         return [str(name) for name in names], points / np.where(total > 0.0, total, np.nan)
 

@@ -83,7 +83,7 @@ def test_a_board_says_who_is_best_and_how_sure(board: Leaderboard) -> None:
     text = str(board)
     assert text.startswith(board.conclusion) and "m4 has 900" in text
     assert "What bends a verdict" in text and "category: code" in text
-    with pytest.raises(ValueError, match="no board 'poems'; choose from 'all'"):
+    with pytest.raises(ValueError, match="board is 'poems'; choose from all"):
         board.board("poems")
 
 
