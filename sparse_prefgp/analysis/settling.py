@@ -205,7 +205,7 @@ class Settled(Result):
 
 def settled(
     model: Predicts,
-    top: int = TOP,
+    top: int | None = None,
     items: Any = None,
     *,
     prices: Any = None,
@@ -222,7 +222,7 @@ def settled(
     it takes on average cannot be said: two items may be equal, and that is never settled.
 
     :param model: whose posterior counts.
-    :param top: k.
+    :param top: k, 5 by default, or one less than the items where these are fewer.
     :param items: the model's own by default, or anything `resolve_items` takes.
     :param prices: what a vote of each judge costs, for a model with noise by judge: a mapping, or a
         path or data frame with the columns `judge` and `price`. Judges without one are not asked.
@@ -235,14 +235,14 @@ def settled(
         `judges_of` and `resolve_items` raise; a model with logit factors, effects of pairs or ties
         that tell the margin alone.
     """
-    top, draws = whole_number("top", top, 1), whole_number("draws", draws, MIN_DRAWS)
+    draws = whole_number("draws", draws, MIN_DRAWS)
     seed = seed_of(rng)
     model, at = at_a_date(seen_by(model, person), at)
     model.allow(suggestion=True, worth=True)
     judges = judges_of(model, prices)
     board = board_of(model, items, at)
     _, kept = representatives(board.inputs)
-    check_top(top, len(kept))
+    top = number_of_first(top, len(kept))
     inputs = board.inputs[kept]
     likely = likely_first(board.posterior, inputs, top, JOINTLY)
     equal_items, kept, inputs = len(board.items) - len(kept), kept[likely], inputs[likely]
@@ -280,13 +280,20 @@ def settled(
     )
 
 
-def check_top(top: int, items: int) -> None:
-    """Refuse a number of first items that leaves no others."""
+def number_of_first(top: int | None, items: int) -> int:
+    """The k of the first k of n items: 5 where nobody says, or n - 1 where these are fewer.
+
+    :raises ValueError: fewer than two items; k that leaves no others.
+    """
+    if items < 2:
+        raise ValueError("No two items can be told apart, so that none is the first; give others.")
+    top = min(TOP, items - 1) if top is None else whole_number("top", top, 1)
     if top >= items:
         raise ValueError(
             f"top is {top:,}, but there are only {items:,} items that can be told apart; give at "
             f"most {items - 1:,} (--top, top=)."
         )
+    return top
 
 
 def chances_settled(utilities: FloatArray, variances: FloatArray, top: int) -> tuple[float, ...]:

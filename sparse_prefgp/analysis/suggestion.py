@@ -36,11 +36,10 @@ from sparse_prefgp.analysis.settling import (
     JOINTLY,
     JUDGE,
     PRICE,
-    TOP,
     FirstOnes,
     Judges,
-    check_top,
     judges_of,
+    number_of_first,
 )
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.answers import CHOICE, Answers
@@ -252,7 +251,7 @@ def suggest(
         summed over these pairs (`settled`). Where judges have noises of their own, each pair is
         asked of the one who tells most of it for the price, and the score is for one unit of it. Of
         more than 64 pairs those that tell most to first order are looked at in full.
-    :param top: the k of "settle", 5 by default.
+    :param top: the k of "settle", 5 by default, or one less than the items where these are fewer.
     :param prices: for "settle", what a vote of each judge costs, as for `settled`.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
         these people prefer on average; by default what all share, of which
@@ -298,7 +297,6 @@ def suggest(
     if set_size > 2:
         found_sets = _sets(model, candidates, batch, set_size, max_pairs, rng, done)
         return replace(found_sets, at_mode=mixed)
-    top = whole_number("top", TOP if top is None else top, 1)
     if pairs is None and not in_contexts:
         found = candidate_pairs(model, candidates, score, max_pairs, rng, top)
     else:
@@ -326,7 +324,7 @@ def candidate_pairs(
     score: str,
     max_pairs: int,
     rng: np.random.Generator,
-    top: int,
+    top: int | None,
 ) -> CandidatePairs:
     """The pairs that `suggest` looks at where it is given no list, by its arguments."""
     items, equal_items = pool(model, candidates)
@@ -334,7 +332,7 @@ def candidate_pairs(
         found = random_pairs(items, max_pairs, rng)
     else:
         most = None if score == "eubo" else JOINTLY
-        first = top if score == SETTLE else None
+        first = number_of_first(top, len(items)) if score == SETTLE else None
         found = pairs_of_the_likely_best(model, items, max_pairs, most, first)
     return replace(found, equal_items=equal_items)
 
@@ -344,7 +342,7 @@ def best_of(
     found: CandidatePairs,
     batch: int,
     score: str,
-    top: int,
+    top: int | None,
     prices: Any,
     rng: np.random.Generator,
     done: Report,
@@ -354,6 +352,7 @@ def best_of(
     if score == "thompson":
         picks = _drawn(model, found, batch, rng, done)
     elif score == SETTLE:
+        top = number_of_first(top, len(found.items))
         picks = _settling(model, found, batch, top, judges_of(model, prices), done)
     else:
         picks = _asked(model, found, batch, score, done)
@@ -531,7 +530,6 @@ def _settling(
 ) -> _Picks:
     """Picks that settle who the first k are, each asked before the next is chosen."""
     model.allow(worth=True)
-    check_top(top, len(pairs.items))
     inputs = as_float(numbered_inputs(model, pairs.items))
     mean_of_all, covariance = (x.numpy() for x in model.posterior().joint(inputs))
     state = FirstOnes(mean_of_all, covariance, top)

@@ -190,7 +190,8 @@ def by_surprise(frame: Any, found: HeldOut) -> Any:
 
 def votes_by_surprise(model: Any) -> Any:
     """The same of the duels that a model has learned from, with `winner`, `loser` and, where there
-    are any, `tie`, `judge` and `count`: what `trust.csv` of a board holds.
+    are any, `tie`, `judge`, covariates (winner less loser) and `count`: what `trust.csv` of a board
+    holds.
 
     They are less surprising to it than new ones are.
     """
@@ -216,6 +217,8 @@ def frame_of(duels: Duels) -> Any:
         found["tie"] = (~duels.decided).astype(int)
     if duels.groups is not None and duels.group_names is not None:
         found["judge"] = [duels.group_names[i] for i in duels.groups]
+    if duels.covariates is not None:
+        found |= dict(zip(duels.covariate_names, duels.covariates.T, strict=True))
     if (duels.counts != 1).any():
         found["count"] = duels.counts
     return require_pandas().DataFrame(found)

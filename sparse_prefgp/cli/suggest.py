@@ -71,7 +71,9 @@ class SuggestOptions(Written):
     the better one) and thompson look for the best item; settle for who the first ones are.
     """
     top: int | None = option(default=None, least=1)
-    """How many the first ones are that the score settle settles; by default 5."""
+    """How many the first ones are that the score settle settles; by default 5, or one less than the
+    items where these are fewer.
+    """
     prices: Path | None = option(default=None)
     """For the score settle, with noise by judge: what a vote of each costs, in columns judge and
     price. Whoever is not there is not asked.

@@ -239,6 +239,15 @@ def test_prices_that_make_no_sense(judged: spg.PreferenceGP, prices: Any, words:
         judges_of(judged, prices)
 
 
+def test_of_few_items_all_but_one_are_the_first_ones() -> None:
+    few = spg.PreferenceGP(spg.Duels(np.eye(3), [0, 1, 0], [1, 2, 2]), gpflow.kernels.Linear())
+    assert set(spg.settled(few).first) == {0, 1}
+    assert "who the first 2 are" in spg.suggest(few, score="settle").meaning
+    alone = spg.PreferenceGP(spg.Duels(np.ones((2, 1)), [0], [1]), spg.ItemEffect())
+    with pytest.raises(ValueError, match="No two items can be told apart"):
+        spg.settled(alone, items=np.ones((2, 1)))
+
+
 def test_mistakes(model: spg.PreferenceGP) -> None:
     with pytest.raises(ValueError, match=r"only 7 items .* at most 6 \(--top, top=\)"):
         spg.settled(model, 7)

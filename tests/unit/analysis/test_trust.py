@@ -160,6 +160,9 @@ def test_the_votes_by_surprise(made: Any) -> None:
         again = spg.evaluate(model, model.duels, trust=True)["votes"]
     pd.testing.assert_frame_equal(own, again)
     assert (own["tie"] * own["count"]).sum() == model.duels.num_ties
+    number = own["count"] if "count" in own else 1
+    for name, values in zip(model.duels.covariate_names, model.duels.covariates.T, strict=True):
+        assert (own[name] * number).sum() == pytest.approx(values @ model.duels.counts)
 
 
 def test_tasks_of_duels_are_among_their_labels(made: Any) -> None:
