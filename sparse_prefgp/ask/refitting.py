@@ -287,7 +287,7 @@ class Refitting:
     def learned(self) -> Learned:
         """From the answers that are there now.
 
-        :raises OSError, EOFError: the process has ended.
+        :raises EOFError: the process has ended; where that is seen as it is asked, an `OSError`.
         """
         self._pipe.send(None)
         learned: Learned = self._pipe.recv()
