@@ -122,7 +122,8 @@ def each_by_numpy(
     if tf.executing_eagerly():
         rest = [*function(*(np.asarray(memoryview(x)) for x in tensors))][::-1]
         return [tf.convert_to_tensor(rest.pop(), dtype) for _ in shapes]  # none is there twice
-    found = tf.numpy_function(function, tensors, [dtype] * len(shapes))
+    # An array of several rows would be one value.
+    found = tf.numpy_function(lambda *x: [*function(*x)], tensors, [dtype] * len(shapes))
     return [tf.ensure_shape(*each) for each in zip(found, shapes, strict=True)]
 
 
