@@ -245,9 +245,6 @@ COLUMNS = {
 }
 
 
-_PLAIN = "whole", "number"
-
-
 def _each(values: Any, change: Callable[[npt.NDArray[Any]], Any]) -> Any:
     """A column whose numbers are changed; names stay."""
     if isinstance(values, Mapping):
@@ -371,9 +368,9 @@ class Answers:
         for name in columns.keys() - COLUMNS.keys():
             raise ValueError(f"There is no column {name!r}; choose from {', '.join(COLUMNS)}.")
         self.columns: dict[str, Any] = {
-            name: np.asarray(columns[name]) if column.holds in _PLAIN else columns[name]
+            name: np.asarray(values) if column.holds in ("whole", "number") else values
             for name, column in COLUMNS.items()
-            if columns.get(name) is not None
+            if (values := columns.get(name)) is not None
         }
         """What is said, by the name of its column."""
 
@@ -509,6 +506,7 @@ class Answers:
     def ties(self) -> BoolArray | None:
         """Which are ties, (e,); None without any."""
         tied = self.columns.get("kind", np.empty(0)) == TIE
+        tied.setflags(write=False)
         return tied if tied.any() else None
 
     @property
@@ -581,10 +579,20 @@ class Answers:
         sizes = np.diff(self._offsets)[which]
         return runs(self._offsets[:-1][which], sizes), np.append(0, np.cumsum(sizes))
 
-    def one_by_one(self) -> Answers:
-        """Each copy of an event as one of its own, so that equal ones can be parted."""
-        copies = self.take(np.repeat(np.arange(len(self)), self.counts))
-        return copies.saying(counts=None, weights=copies.each_weight)
+    def one_by_one(self, copies: IntArray | None = None) -> Answers:
+        """Each copy of an event as one of its own, so that equal ones can be parted.
+
+        :param copies: (e,) as how many each is to stand; by default its count.
+        """
+        number = self.counts if copies is None else copies
+        if np.all(number == 1):
+            return self
+        apart = self.take(np.repeat(np.arange(len(self)), number))
+        several = np.repeat(number, number)
+        return apart.saying(
+            counts=np.where(several > 1, 1, apart.counts),
+            weights=None if apart.weights is None else apart.weights / several,
+        )
 
     def followed_by(self, *others: Answers) -> Answers:
         """These and then others, between rows of the same table.
@@ -625,17 +633,17 @@ class Answers:
         unordered = _UNORDERED[self.kind]
         if not unordered.any():
             return self
-        if np.any(_COVERING[self.kind]):
-            return self._by_level()
         if self.in_pairs and self.covariates is None:
             two = self.sides.copy().reshape(-1, 2)
             two[unordered] = np.sort(two[unordered], 1)
             return self.saying(two.reshape(-1))
+        # Sides between which there is no order come in that of their rows.
         event = self.event_of_side
-        moved = unordered[event]
-        order = np.arange(len(self.sides))
-        order[moved] = order[moved][np.lexsort((self.sides[moved], event[moved]))]
-        return self._with_sides_in(order)
+        level = np.arange(len(self.sides)) - self.offsets[:-1][event]
+        level[unordered[event]] = 0
+        for _, form, at in self.forms():
+            level[self.offsets[at][:, None] + np.arange(len(form.level))] = form.level
+        return self._with_sides_in(np.lexsort((self.sides, level, event)))
 
     def _with_sides_in(self, order: IntArray) -> Answers:
         """With the sides (s,) of each event in this order, and all that is said of them."""
@@ -645,15 +653,6 @@ class Answers:
             if COLUMNS[name].per == "side"
         }
         return self.saying(self.sides[order], **moved)
-
-    def _by_level(self) -> Answers:
-        """With sides between which there is no order in that of their rows."""
-        event = self.event_of_side
-        level = np.arange(len(self.sides)) - self.offsets[:-1][event]
-        level[_UNORDERED[self.kind][event] & ~_COVERING[self.kind][event]] = 0
-        for _, form, at in self.forms():
-            level[self.offsets[at][:, None] + np.arange(len(form.level))] = form.level
-        return self._with_sides_in(np.lexsort((self.sides, level, event)))
 
     def forms(self) -> list[tuple[int, SetForm, IntArray]]:
         """Of the events about sets: each kind and form, and the numbers of those that have it."""
@@ -706,17 +705,6 @@ class Answers:
         totals = self.totals
         return np.where(totals % 1.0 == 0.0, totals, 1.0).astype(np.int64)
 
-    def copied(self) -> Answers:
-        """With each of `copies` by itself."""
-        copies = self.copies
-        if np.all(copies == 1):
-            return self
-        apart = self.take(np.repeat(np.arange(len(self)), copies))
-        several = np.repeat(copies, copies)
-        counts = np.where(several > 1, 1, apart.counts)
-        weights = None if apart.weights is None else apart.weights / several
-        return apart.saying(counts=counts, weights=weights)
-
     @property
     def unit(self) -> str:
         """What one of them is called."""
@@ -766,9 +754,10 @@ class Answers:
     @property
     def covariate_squares(self) -> FloatArray | None:
         """(C,) the mean square of their steps over all that was said; None without."""
-        if self.covariate_steps is None:
+        steps = self.covariate_steps
+        if steps is None:
             return None
-        values, event = self.covariate_steps
+        values, event = steps
         return np.asarray(np.average(values**2, axis=0, weights=self.counts[event]))
 
     def side_columns(self) -> FloatArray:
@@ -847,24 +836,7 @@ class Answers:
             here = np.flatnonzero(self.kind == kind)
             doors = KINDS[int(kind)].fill(self.take(here))
             found.append(doors._replace(event=here[doors.event]))
-        event = np.concatenate([doors.event for doors in found])
-        place = event  # where each z goes
-        if len(event) > len(self):
-            place = np.empty_like(event)
-            place[np.argsort(event, kind="stable")] = np.arange(len(event))
-        if any(doors.draws is not None for doors in found):
-            found = [with_noises(doors) for doors in found]
-        columns: list[Any] = [
-            None if c is None else np.empty((len(event), *c.shape[1:]), c.dtype) for c in found[0]
-        ]
-        start = 0
-        for doors in found:
-            stop = start + len(doors.event)
-            for column, values in zip(columns, doors, strict=True):
-                if column is not None:
-                    column[place[start:stop]] = values
-            start = stop
-        return Doors(*columns)
+        return _by_event(found)
 
     def pair_doors(self) -> Doors:
         """`doors`, for what takes each z for a duel by itself.
@@ -905,22 +877,13 @@ class Answers:
     def check_questions(self, rows: int) -> None:
         """Refuse what cannot be asked between so many rows, whatever the labels are.
 
-        :raises ValueError: sides, offsets or kinds as for `checked`; a row that is not there, or a
-            column of another length.
+        :raises ValueError: what `checked` raises; a row that is not there.
         """
-        sides, offsets, kind = self._checked_sides()
+        _, offsets, kind = self._checked_sides()
         self.check_rows(rows)
         _checked_ordered(self.ordered, kind, np.diff(offsets))
-        for name, values in self.columns.items():
-            if COLUMNS[name].holds == "code":
-                check_kind(name, values, Codes, "Codes.of(labels)")
-            for array in arrays_of(values):
-                if len(array) != len(kind if COLUMNS[name].per == "event" else sides):
-                    per = "event" if COLUMNS[name].per == "event" else "side"
-                    raise ValueError(
-                        f"{name} has {len(array)} values for {len(kind)} events of {len(sides)} "
-                        f"sides; give one for each {per}."
-                    )
+        for name in self.columns:
+            self._checked_column(name, kind, unknown=True)
 
     def check_rows(self, rows: int) -> None:
         """Refuse sides that are none of so many rows.
@@ -957,14 +920,15 @@ class Answers:
                 )
         return sides, offsets, kind
 
-    def _checked_column(self, name: str, kind: IntArray) -> Any:
+    def _checked_column(self, name: str, kind: IntArray, unknown: bool = False) -> Any:
         """A column, as it should be for events of these kinds; counts as they are.
 
+        :param unknown: whether nobody need know the labels.
         :raises ValueError: see `checked`.
         """
         declared, values, e = COLUMNS[name], self.columns[name], len(kind)
         if declared.holds == "code":
-            return _labelled(values, name, e)
+            return _labelled(values, name, e, unknown)
         if declared.holds == "labels":
             check_kind(name, values, Mapping, "Codes by the names of their columns")
             return {of: _labelled(codes, of, e, unknown=True) for of, codes in values.items()}
@@ -991,6 +955,32 @@ class Answers:
         for array in (self.sides, *offsets, *arrays_of(self.columns)):
             array.setflags(write=False)
         return self
+
+
+class OfAnswers:
+    """Views of answers, merged or as they were read."""
+
+    events: Answers
+
+    @property
+    def counts(self) -> IntArray:
+        """(e,) how often each was seen."""
+        return self.events.counts
+
+    @property
+    def ties(self) -> BoolArray | None:
+        """(e,) which are ties; None without any."""
+        return self.events.ties
+
+    @property
+    def num_ties(self) -> int:
+        """How many ended in a tie, counts included."""
+        return 0 if self.ties is None else int(self.counts[self.ties].sum())
+
+    @property
+    def levels(self) -> tuple[str, ...] | None:
+        """Names of the levels of grades from worst to best; None without grades."""
+        return None if self.events.answer is None else self.events.answer.names
 
 
 def _whole(values: Any, name: str, size: int | None = None) -> IntArray:
@@ -1068,24 +1058,16 @@ def _joined(every: Sequence[Answers], name: str) -> Any:
     if isinstance(known[0], Codes):
         return _joined_codes(known, known[0].column)
     if isinstance(known[0], Grades | Covariates):
-        _check_names(name, [column.names for column in known])
+        what = "grades have the levels" if name == "answer" else "events have the covariates"
+        for other in known:
+            if other.names != known[0].names:
+                mine, theirs = (", ".join(map(repr, x.names)) or "none" for x in (known[0], other))
+                raise ValueError(
+                    f"Some {what} {mine} and others {theirs}; give all the same, in the same order."
+                )
     numbers = np.concatenate([arrays_of(one.whole(name))[0] for one in every])
     width = np.result_type(*(array for column in known for array in arrays_of(column)))
     return _each(known[0], lambda _: numbers.astype(width, copy=False))
-
-
-def _check_names(name: str, names: Sequence[tuple[str, ...]]) -> None:
-    """Refuse columns of other names than those of the first.
-
-    :raises ValueError: see above.
-    """
-    what = {"answer": "grades have the levels", "covariates": "events have the covariates"}[name]
-    for other in names:
-        if other != names[0]:
-            first, second = (", ".join(map(repr, each)) or "none" for each in (names[0], other))
-            raise ValueError(
-                f"Some {what} {first} and others {second}; give all the same, in the same order."
-            )
 
 
 def _joined_codes(every: Sequence[Codes], column: str | None) -> Codes:
@@ -1155,30 +1137,42 @@ def with_noises(doors: Doors) -> Doors:
     return doors._replace(draws=draws, look=np.zeros(t, np.int64), own=np.full(t, 2.0))
 
 
+def _by_event(parts: Sequence[Doors]) -> Doors:
+    """Those of several kinds or forms, in the order of the events."""
+    if any(doors.draws is not None for doors in parts):
+        parts = [with_noises(doors) for doors in parts]
+    order = np.argsort(np.concatenate([doors.event for doors in parts]), kind="stable")
+    columns: list[Any] = [
+        None if column[0] is None else np.concatenate(column)[order]
+        for column in zip(*parts, strict=True)
+    ]
+    return Doors(*columns)
+
+
 def _of_pairs(pairs: IntArray, limits: npt.NDArray[Any], cuts: npt.NDArray[Any]) -> Doors:
     """One z of each event."""
     e = len(pairs)
     return Doors(pairs, limits, cuts.astype(np.int8), np.arange(e), np.ones(e))
 
 
-def _one_box(events: Answers, lower: float, upper: float, cuts: tuple[int, int]) -> Doors:
-    """z of each pair in one box."""
+def _one_box(events: Answers, lower: float, cuts: tuple[int, int]) -> Doors:
+    """z of each pair in one box that ends at 0."""
     e = len(events)
     return _of_pairs(
         events.pairs,
-        np.broadcast_to((lower, upper), (e, 2)),
+        np.broadcast_to((lower, 0.0), (e, 2)),
         np.broadcast_to(np.array(cuts), (e, 2)),
     )
 
 
 def _win(events: Answers) -> Doors:
     """f(loser) - f(winner), with noise, is below the margin's negative."""
-    return _one_box(events, -np.inf, 0.0, (0, -1))
+    return _one_box(events, -np.inf, (0, -1))
 
 
 def _tie(events: Answers) -> Doors:
     """f(second) - f(first), with noise, is within the margin."""
-    return _one_box(events, 0.0, 0.0, (-1, 1))
+    return _one_box(events, 0.0, (-1, 1))
 
 
 def _grade(events: Answers) -> Doors:
@@ -1196,31 +1190,23 @@ def _grade(events: Answers) -> Doors:
 
 def _set(events: Answers) -> Doors:
     """Worse less better, with the noises of their look, is below 0: no margin moves that."""
-    columns: list[tuple[npt.NDArray[Any], ...]] = []
+    found = []
     for _, form, at in events.forms():
         rows = (len(at), len(form.own))
-        columns.append(
-            (
+        t = rows[0] * rows[1]
+        found.append(
+            Doors(
                 events.sides[events.offsets[at][:, None, None] + form.places].reshape(-1, 2),
+                np.broadcast_to((-np.inf, 0.0), (t, 2)),
+                np.zeros((t, 2), np.int8),
                 np.repeat(at, rows[1]),
+                np.ones(t),
                 np.broadcast_to(form.draws, (*rows, 2)).reshape(-1, 2),
                 np.broadcast_to(form.look, rows).reshape(-1),
                 np.broadcast_to(form.own, rows).reshape(-1),
             )
         )
-    features, event, draws, look, own = map(np.concatenate, zip(*columns, strict=True))
-    order = np.argsort(event, kind="stable")
-    t = len(event)
-    return Doors(
-        features[order],
-        np.broadcast_to((-np.inf, 0.0), (t, 2)),
-        np.zeros((t, 2), np.int8),
-        event[order],
-        np.ones(t),
-        draws[order],
-        look[order],
-        own[order],
-    )
+    return _by_event(found)
 
 
 def _kind_of_sets(name: str, covering: Covering, fewest: int = 2, ordered: bool = False) -> Kind:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from sparse_prefgp.data.answers import (
     Answers,
     Codes,
     Grades,
+    OfAnswers,
     by_appearance,
     check_covariate_names,
     kinds_of_grades,
@@ -47,7 +48,7 @@ _COMPARED = 1 << 23
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Duels(OfItems):
+class Duels(OfItems, OfAnswers):
     """Items with features, and which of them won against which.
 
     The arrays are read-only copies.
@@ -240,9 +241,6 @@ class Duels(OfItems):
 
     # Views of the events.
 
-    def _of_pairs(self, name: str) -> None:
-        together.check(sets=self.events.has_sets, of_pairs=name)
-
     @cached_property
     def centred_people(self) -> PeopleFeatures:
         """Features of the people of the duels, where they have any, and after them of all others,
@@ -250,50 +248,34 @@ class Duels(OfItems):
         assert self.people_features is not None
         return self.people_features.about(self.people_names or ())
 
-    @cached_property
+    @property
     def winners(self) -> IntArray:
         """(num_pairs,) the row that won each; of a tie, the lower one.
 
         :raises ValueError: answers about sets.
         """
-        self._of_pairs("winners")
-        return _frozen(self.events.pairs[:, 0])
+        together.check(sets=self.events.has_sets, of_pairs="winners")
+        return self.events.pairs[:, 0]
 
-    @cached_property
+    @property
     def losers(self) -> IntArray:
         """(num_pairs,) the row that lost each; of a tie, the higher one.
 
         :raises ValueError: answers about sets.
         """
-        self._of_pairs("losers")
-        return _frozen(self.events.pairs[:, 1])
-
-    @property
-    def counts(self) -> IntArray:
-        """(num_pairs,) how often each event was seen."""
-        return self.events.counts
+        together.check(sets=self.events.has_sets, of_pairs="losers")
+        return self.events.pairs[:, 1]
 
     @property
     def weights(self) -> FloatArray | None:
         """(num_pairs,) as how many duels each event counts; None where each counts once."""
         return self.events.weights
 
-    @cached_property
-    def ties(self) -> BoolArray | None:
-        """(num_pairs,) which events are ties; None without any."""
-        ties = self.events.ties
-        return None if ties is None else _frozen(ties)
-
     @property
     def grades(self) -> npt.NDArray[np.int8] | None:
         """(num_pairs,) by how many levels the winner is better, 0 for ties and for wins of which
         nobody said; None without grades."""
         return None if self.events.answer is None else self.events.answer.numbers
-
-    @property
-    def levels(self) -> tuple[str, ...] | None:
-        """Names of the levels of grades from worst to best; None without grades."""
-        return None if self.events.answer is None else self.events.answer.names
 
     @property
     def grade_counts(self) -> IntArray | None:
@@ -403,11 +385,6 @@ class Duels(OfItems):
         return self.events.num_events
 
     @property
-    def num_ties(self) -> int:
-        """How many duels ended in a tie."""
-        return 0 if self.ties is None else int(self.counts[self.ties].sum())
-
-    @property
     def decided(self) -> BoolArray:
         """Which rows have a winner, (num_pairs,)."""
         return np.ones(self.num_pairs, dtype=bool) if self.ties is None else ~self.ties
@@ -427,15 +404,10 @@ class Duels(OfItems):
         """What one of the answers is called."""
         return self.events.unit
 
-    @property
-    def held(self) -> bool:
-        """Whether all duels are in memory, where everybody may ask who met whom."""
-        return True
-
-    @property
-    def has_items(self) -> bool:
-        """Whether each row of `items` is an item, which streams with inline features lack."""
-        return True
+    held: ClassVar[bool] = True
+    """Whether all duels are in memory, where everybody may ask who met whom."""
+    has_items: ClassVar[bool] = True
+    """Whether each row of `items` is an item, which streams with inline features lack."""
 
     def differences(self) -> FloatArray:
         """Features of the winner minus features of the loser, (num_pairs, D)."""
@@ -576,12 +548,6 @@ def _against_themselves(events: Answers) -> list[tuple[int, int]]:
     sides, owner = events.sides[order], event[order]
     at = np.flatnonzero((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))[:1]
     return [(int(owner[i]), int(sides[i])) for i in at]
-
-
-def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    copy = np.ascontiguousarray(values)
-    copy.setflags(write=False)
-    return copy
 
 
 def check_covariates(values: FloatArray, names: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.answers import Answers, OfAnswers
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
@@ -18,7 +18,7 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import id_text
 
 # The column of a table of answers about sets that says who answered.
@@ -66,7 +66,7 @@ class PeopleTable:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DuelTable:
+class DuelTable(OfAnswers):
     """Items and duels as they were read, one row per duel, before anything is standardised."""
 
     items: Any
@@ -139,21 +139,6 @@ class DuelTable:
         return self.events.pairs[:, 1]
 
     @property
-    def counts(self) -> IntArray:
-        """(t,) how often each duel was seen."""
-        return self.events.counts
-
-    @property
-    def ties(self) -> BoolArray | None:
-        """(t,) which duels were tied; None without any."""
-        return self.events.ties
-
-    @property
-    def levels(self) -> tuple[str, ...] | None:
-        """Names of the levels of grades from worst to best; None without grades."""
-        return None if self.events.answer is None else self.events.answer.names
-
-    @property
     def weights(self) -> FloatArray | None:
         """(t,) as how many duels each counts in the likelihood; None for one each."""
         return self.events.each_weight
@@ -207,11 +192,6 @@ class DuelTable:
     def num_items(self) -> int:
         """n, the number of items, compared or not."""
         return len(self.item_ids)
-
-    @property
-    def num_ties(self) -> int:
-        """How many duels were tied, counts included."""
-        return 0 if self.ties is None else int(self.counts[self.ties].sum())
 
     def sides(self) -> tuple[IntArray, IntArray]:
         """Winner and loser of each row, (t,) each, the same number whatever the context."""

@@ -80,7 +80,7 @@ def chunk_graph(
         those of alternatives in all of its chunks.
     :param tastes: whether blocks are people with tastes.
     """
-    events = chunk.events.copied() if about_sets else chunk.events
+    events = chunk.events.one_by_one(chunk.events.copies) if about_sets else chunk.events
     doors = events.saying(np.arange(len(events.sides))).doors()
     noises = noises_of(with_noises(doors)) if about_sets else None
     whole = about_sets or chunk.blocks is not None
