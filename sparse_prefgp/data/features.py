@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.flags import IMPUTATION_HINT, refuse_cells
+from sparse_prefgp.data.kept import in_tuples
 from sparse_prefgp.data.reduction import (
     MOST_FEATURES,
     NUMBERS,
@@ -27,6 +28,7 @@ from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.machine import ask
+from sparse_prefgp.support.plain import plain as plain_of
 from sparse_prefgp.support.words import counted, id_text, shortened
 
 # What a date begins with; numbers such as 20240131 are numbers.
@@ -34,6 +36,10 @@ _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
 _LEAVE_OUT = ", or leave the column out with ignore= (--ignore)"
 _WRITE_DATES = "write dates such as 2024-01-31"
 AS_NUMBERS = "make it a number, in pandas with str.replace and astype(float)"
+
+
+def _plain_row(i: int) -> str:
+    return f"row {i} (counted from 0)"
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class FeatureTransform:
         frame: Any,
         numeric: Sequence[str],
         categorical: Sequence[str] = (),
-        where: Callable[[int], str] | None = None,
+        where: Callable[[int], str] = _plain_row,
         *,
         vectors: Sequence[str] = (),
         texts: Sequence[str] = (),
@@ -110,7 +116,6 @@ class FeatureTransform:
                 return found
             # Next to a vector they would be some columns of hundreds, and lost among them.
             inputs = NO_FEATURES
-        where = _plain_row if where is None else where
         reduced = Reduced.fit(frame, inputs, vectors, where, items)
         rest = found._without(inputs.raw_columns)
         return replace(rest, dropped=found.dropped, reduced=reduced)
@@ -121,12 +126,10 @@ class FeatureTransform:
         frame: Any,
         numeric: Sequence[str],
         categorical: Sequence[str],
-        where: Callable[[int], str] | None,
+        where: Callable[[int], str],
     ) -> FeatureTransform:
         """Numbers and levels, each a feature of its own."""
-        kept: list[str] = []
-        means: list[float] = []
-        scales: list[float] = []
+        numbers: dict[str, tuple[float, float]] = {}
         dropped: list[str] = []
         dates: list[str] = []
         for name in numeric:
@@ -144,26 +147,22 @@ class FeatureTransform:
                     f"Column {name!r} has values from {low} to {high}, which "
                     "cannot be standardised in double precision; rescale it or leave it out."
                 )
-            kept.append(name)
+            numbers[name] = mean, scale
             dates += [name] if is_date else []
-            means.append(mean)
-            scales.append(scale)
-        coded: list[str] = []
-        levels: list[tuple[str, ...]] = []
+        levels: dict[str, tuple[str, ...]] = {}
         for name in categorical:
             text = text_column(frame, name, where)
-            found = [str(level) for level in _encoder().fit(text[:, None]).categories_[0]]
+            found = tuple(str(level) for level in _encoder().fit(text[:, None]).categories_[0])
             if len(found) == 1:
                 dropped.append(name)
-                continue
-            coded.append(name)
-            levels.append(tuple(found))
+            else:
+                levels[name] = found
         return cls(
-            tuple(kept),
-            tuple(means),
-            tuple(scales),
-            tuple(coded),
+            tuple(numbers),
+            tuple(mean for mean, _ in numbers.values()),
+            tuple(scale for _, scale in numbers.values()),
             tuple(levels),
+            tuple(levels.values()),
             tuple(dropped),
             tuple(dates),
         )
@@ -222,19 +221,21 @@ class FeatureTransform:
     @property
     def numeric_columns(self) -> tuple[str, ...]:
         """All numeric raw columns, reduced or not."""
-        inner = () if self.reduced is None else self.reduced.inputs.numeric
-        return (*self.numeric, *inner)
+        return (*self.numeric, *self._inner.numeric)
 
     @property
     def categorical_columns(self) -> tuple[str, ...]:
         """All categorical raw columns, reduced or not."""
-        inner = () if self.reduced is None else self.reduced.inputs.categorical
-        return (*self.categorical, *inner)
+        return (*self.categorical, *self._inner.categorical)
+
+    @property
+    def _inner(self) -> FeatureTransform:
+        """What of numbers and categories is reduced."""
+        return NO_FEATURES if self.reduced is None else self.reduced.inputs
 
     def stand_in(self, name: str) -> Any:
         """Some value that the raw column can have, whatever table is at hand."""
-        inner = NO_FEATURES if self.reduced is None else self.reduced.inputs
-        for one in (self, inner):
+        for one in (self, self._inner):
             if name in one.numeric:
                 return one.mean[one.numeric.index(name)]
             if name in one.categorical:
@@ -293,7 +294,7 @@ class FeatureTransform:
         """Raw columns of vectors, all of which are reduced."""
         return () if self.reduced is None else self.reduced.vectors
 
-    def apply(self, frame: Any, where: Callable[[int], str] | None = None) -> FloatArray:
+    def apply(self, frame: Any, where: Callable[[int], str] = _plain_row) -> FloatArray:
         """Features (n, D) of raw items: a data frame, or a mapping from column name to values.
 
         Without any column, as for items without features, it must be a data frame.
@@ -317,11 +318,11 @@ class FeatureTransform:
         ]
         for name, levels in zip(self.categorical, self.categories, strict=True):
             text = text_column(frame, name, where, levels)
-            columns.append(_one_hot(name, levels, text, stacklevel=3))
+            columns.append(_one_hot(name, levels, text))
         for one in self.texts:
             columns.append(one.transform.apply(texts_in(frame, one.column)))
         if self.reduced is not None:
-            columns.append(self.reduced.apply(frame, _plain_row if where is None else where))
+            columns.append(self.reduced.apply(frame, where))
         return _joined(columns, len(frame))
 
     def convert(self, features: FloatArray, made_by: FeatureTransform) -> FloatArray:
@@ -370,7 +371,7 @@ class FeatureTransform:
                     "not know, so that it cannot be told which; give the items as a raw table."
                 )
             text = np.array(theirs, dtype=object)[block.argmax(1)]
-            columns.append(_one_hot(name, levels, text, stacklevel=3))
+            columns.append(_one_hot(name, levels, text))
         start, at = int(ends[-1]), {}
         for one in made_by.texts:
             at[one] = start
@@ -415,15 +416,7 @@ class FeatureTransform:
 
         Of a reduction the rest is in `arrays`.
         """
-        plain: dict[str, Any] = {
-            "numeric": list(self.numeric),
-            "mean": list(self.mean),
-            "scale": list(self.scale),
-            "categorical": list(self.categorical),
-            "categories": [list(levels) for levels in self.categories],
-            "dropped": list(self.dropped),
-            "dates": list(self.dates),
-        }
+        plain = {name: plain_of(getattr(self, name)) for name in _ALWAYS}
         if self.texts:
             plain["texts"] = [
                 {"column": one.column, **one.transform.to_dict()} for one in self.texts
@@ -452,12 +445,7 @@ class FeatureTransform:
         try:
             reduced = values.get("reduced")
             return cls(
-                tuple(values["numeric"]),
-                tuple(float(v) for v in values["mean"]),
-                tuple(float(v) for v in values["scale"]),
-                tuple(values["categorical"]),
-                tuple(tuple(levels) for levels in values["categories"]),
-                tuple(values["dropped"]),
+                *(in_tuples(values[name]) for name in _ALWAYS[:-1]),
                 tuple(values.get("dates", ())),
                 None if reduced is None else Reduced.from_dict(reduced, arrays or {}),
                 tuple(
@@ -550,22 +538,17 @@ class Reduced:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """As of a `FeatureTransform`."""
-        inner = self.inputs.arrays().items()
-        return {
-            **{f"{_PREFIX}{name}": array for name, array in self.reduction.arrays().items()},
-            **{f"{_PREFIX}inputs_{name}": array for name, array in inner},
-        }
+        return {f"{_PREFIX}{name}": array for name, array in self.reduction.arrays().items()}
 
     @classmethod
     def from_dict(
         cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
     ) -> Reduced:
         """The inverse."""
-        mine = _beginning(_PREFIX, arrays)
         return cls(
-            FeatureTransform.from_dict(values["inputs"], _beginning("inputs_", mine)),
+            FeatureTransform.from_dict(values["inputs"]),
             tuple(values["vectors"]),
-            Reduction.from_dict(values["reduction"], mine),
+            Reduction.from_dict(values["reduction"], _beginning(_PREFIX, arrays)),
         )
 
 
@@ -602,6 +585,8 @@ def _beginning(
 
 
 _PREFIX = "transform_"
+# What is always kept of a transform.
+_ALWAYS = "numeric", "mean", "scale", "categorical", "categories", "dropped", "dates"
 NO_FEATURES = FeatureTransform((), (), ())
 
 
@@ -647,7 +632,7 @@ def as_column(rows: VectorRows, index: Any = None) -> Any:
     """
     from sparse_prefgp.data import vector_column
 
-    return vector_column.series(rows, index)
+    return require_pandas().Series(vector_column.VectorColumn(rows), index=index)
 
 
 def _joined(columns: Sequence[FloatArray], n: int) -> FloatArray:
@@ -680,7 +665,7 @@ def holds_dates(column: Any) -> bool:
 def numeric_column(
     frame: Any,
     name: str,
-    where: Callable[[int], str] | None = None,
+    where: Callable[[int], str] = _plain_row,
     dates: bool = False,
     otherwise: str = _LEAVE_OUT,
 ) -> FloatArray:
@@ -691,11 +676,9 @@ def numeric_column(
         model needs the column.
     :raises ValueError: the column is missing, holds text, or has a value that is not finite.
     """
-    if dates:
-        locate = _plain_row if where is None else where
-        return days_in(_column(frame, name), name, locate, _WRITE_DATES + otherwise)
     raw = _column(frame, name)
-    locate = _plain_row if where is None else where
+    if dates:
+        return days_in(raw, name, where, _WRITE_DATES + otherwise)
     try:
         # Nullable integers turn a missing value into NaN only when asked to.
         if hasattr(raw, "to_numpy") and raw.dtype.kind in "biuf":
@@ -713,10 +696,10 @@ def numeric_column(
                 if not otherwise and re.search(r"\d", str(value)):
                     remedy += f": {AS_NUMBERS}"
                 raise ValueError(
-                    f"Column {name!r} has {shortened(value)} in {locate(i)} where numbers are "
+                    f"Column {name!r} has {shortened(value)} in {where(i)} where numbers are "
                     f"needed; {remedy}{otherwise}."
                 ) from None
-    refuse_cells(~np.isfinite(values), values, name, locate, IMPUTATION_HINT)
+    refuse_cells(~np.isfinite(values), values, name, where, IMPUTATION_HINT)
     return values
 
 
@@ -748,7 +731,7 @@ def days_in(
 def text_column(
     frame: Any,
     name: str,
-    where: Callable[[int], str] | None = None,
+    where: Callable[[int], str] = _plain_row,
     levels: Collection[str] = (),
 ) -> npt.NDArray[np.object_]:
     """One raw column as (n,) strings.
@@ -758,12 +741,11 @@ def text_column(
     :raises ValueError: the column or a value of it is missing.
     """
     raw = _column(frame, name)
-    locate = _plain_row if where is None else where
     result = np.empty(len(raw), dtype=object)
     for i, value in enumerate(raw):
         if _is_missing(value):
             raise ValueError(
-                f"Column {name!r} has a missing value in {locate(i)}; fill it in (imputation), "
+                f"Column {name!r} has a missing value in {where(i)}; fill it in (imputation), "
                 "for example with a level of its own such as 'unknown'."
             )
         result[i] = text = str(value)
@@ -789,13 +771,7 @@ def _is_missing(value: Any) -> bool:
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
-def _plain_row(i: int) -> str:
-    return f"row {i} (counted from 0)"
-
-
-def _one_hot(
-    name: str, levels: tuple[str, ...], text: npt.NDArray[np.object_], stacklevel: int
-) -> FloatArray:
+def _one_hot(name: str, levels: tuple[str, ...], text: npt.NDArray[np.object_]) -> FloatArray:
     """One 0/1 column per level, (n, levels); a value that is none of them brings a warning."""
     unknown = Counter(str(value) for value in text if value not in levels)
     if unknown:
@@ -803,7 +779,7 @@ def _one_hot(
         warnings.warn(
             f"Column {name!r}: {sum(unknown.values())} of {len(text)} items have levels "
             f"not seen in training ({shown}), encoded as none of the known ones.",
-            stacklevel=stacklevel,
+            stacklevel=3,
         )
     known = np.array(levels, dtype=object)
     encoder = _encoder([known]).fit(known[:, None])

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.data.kept import Kept
 from sparse_prefgp.data.vectors import VectorRows, refuse_not_finite, rows_at_a_time
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import ask
@@ -48,7 +49,7 @@ class InputBlock(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Reduction:
+class Reduction(Kept):
     """Blocks of columns, centred and scaled, projected onto r directions."""
 
     blocks: tuple[InputBlock, ...]
@@ -206,16 +207,6 @@ class Reduction:
         """The inverse of `to_dict` and `arrays`."""
         blocks = tuple(InputBlock(*block) for block in values["blocks"])
         return cls(blocks, **{name: arrays[name] for name in _ARRAYS})
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Reduction):
-            return NotImplemented
-        return self.blocks == other.blocks and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in _ARRAYS
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.blocks, self.directions.tobytes()))
 
 
 _ARRAYS = ("mean", "scale", "directions", "variances", "deviations")

@@ -232,8 +232,6 @@ class Rule(NamedTuple):
     """Those of a table, by the column that is named."""
     column: bool = False
     """Whether a column is named."""
-    given: bool = False
-    """Whether that column says itself what is held out."""
 
 
 RULES = {
@@ -241,14 +239,8 @@ RULES = {
     "items": Rule(_by_items),
     "group": Rule(_by_group, column=True),
     "time": Rule(_by_time, column=True),
-    "given": Rule(_by_given, column=True, given=True),
+    "given": Rule(_by_given, column=True),
 }
-
-
-def kinds_of_split() -> str:
-    """The rules, for messages."""
-    names = [f"{name}:COLUMN" if rule.column else name for name, rule in RULES.items()]
-    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def split_columns(how: str) -> tuple[str, ...]:
@@ -264,7 +256,7 @@ def says_itself(how: str) -> bool:
 
     :raises ValueError: an unknown kind of split.
     """
-    return RULES[_kind(how)[0]].given
+    return _kind(how)[0] == "given"
 
 
 def units_of(table: DuelTable, how: str) -> Units:
@@ -295,7 +287,8 @@ def _kind(how: str) -> tuple[str, str]:
     kind, colon, column = str(how).partition(":")
     rule = RULES.get(kind)
     if rule is None or bool(column) != rule.column or bool(colon) != rule.column:
-        raise ValueError(f"The split {how!r} is unknown; use {kinds_of_split()}.")
+        *most, last = (f"{name}:COLUMN" if one.column else name for name, one in RULES.items())
+        raise ValueError(f"The split {how!r} is unknown; use {', '.join(most)} or {last}.")
     return kind, column
 
 
@@ -427,7 +420,8 @@ def split_duels(
                 f"The {part} part of the split {how!r}{share} has no {table.events.noun}; choose "
                 f"{other} or another kind of split."
             )
-    return _finished(_thinned(table, found, units, max_train, rng))
+    moment, column = units.code if units.ordered else None, table.set_column
+    return _finished(found, sets, max_train, rng, moment, column, table.events.noun)
 
 
 def holding_out_people(
@@ -474,7 +468,8 @@ def leave_one_out(
     (column,) = split_columns(how)
     units = units_of(table, how)
     assert units.labels is not None
-    train, test = _apart((units.labels == label)[units.code], units.event, table.sets())
+    sets = table.sets()
+    train, test = _apart((units.labels == label)[units.code], units.event, sets)
     for part, rows in (("training", train), ("test", test)):
         if not len(rows):
             raise ValueError(
@@ -482,8 +477,9 @@ def leave_one_out(
                 "split, or leave out another one."
             )
     wording = f"{label} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
-    found = _reported(table, train, test, wording)
-    return _finished(_thinned(table, found, units, max_train, rng))
+    found, column_of_sets = _reported(table, train, test, wording), table.set_column
+    noun = table.events.noun
+    return _finished(found, sets, max_train, rng, None, column_of_sets, noun)
 
 
 def group_labels(table: DuelTable, how: str) -> list[str]:
@@ -545,11 +541,8 @@ def given_rows(
 
     :param wording: a sentence without its full stop.
     """
-    found = Split(train, test, dropped, wording)
-    if max_train is not None and len(train) > max_train:
-        kept = thinned(train, np.arange(int(train[-1]) + 1), max_train, rng)
-        found = _left_out(found, kept, "randomly chosen")
-    return _finished(found)
+    sets = np.arange(int(train.max(initial=-1)) + 1)
+    return _finished(Split(train, test, dropped, wording), sets, max_train, rng)
 
 
 def last_rows(rows: int, test_fraction: float) -> int:
@@ -635,25 +628,24 @@ def _reported(table: DuelTable, train: IntArray, test: IntArray, wording: str) -
     return Split(train, test, dropped, wording)
 
 
-def _thinned(
-    table: DuelTable, split: Split, units: Units, most: int | None, rng: np.random.Generator
+def _finished(
+    split: Split,
+    sets: IntArray,
+    most: int | None,
+    rng: np.random.Generator,
+    moment: IntArray | None = None,
+    set_column: str | None = None,
+    noun: str = "duels",
 ) -> Split:
-    if most is None or len(split.train_rows) <= most:
-        return split
-    moment = units.code if units.ordered else None
-    kept = thinned(split.train_rows, table.sets(), most, rng, moment, table.set_column)
-    which = "earlier" if units.ordered else "randomly chosen"
-    return _left_out(split, kept, which, table.events.noun)
-
-
-def _left_out(split: Split, kept: IntArray, which: str, noun: str = "duels") -> Split:
+    """With at most so many training rows, as `thinned`, and a full stop."""
+    kept, wording = split.train_rows, split.description
+    if most is not None:
+        kept = thinned(kept, sets, most, rng, moment, set_column)
     unused = len(split.train_rows) - len(kept)
-    wording = f"{split.description}; {unused:,} {which} training {noun} left out"
-    return replace(split, train_rows=kept, unused=unused, description=wording)
-
-
-def _finished(split: Split) -> Split:
-    return replace(split, description=split.description + ".")
+    if unused:
+        which = "randomly chosen" if moment is None else "earlier"
+        wording += f"; {unused:,} {which} training {noun} left out"
+    return replace(split, train_rows=kept, unused=unused, description=f"{wording}.")
 
 
 def _share(fraction: float, total: int, what: str) -> int:

@@ -32,8 +32,16 @@ WORSE, BETTER = 0.002, 0.002
 STATISTICS_OVER = 5.0
 # Duels within a fold, both of whose texts the same weights score; with fewer all duels count.
 ENOUGH_WITHIN = 500.0
-# In how many texts words, and parts of words, must be; and the most of each that count.
-FEWEST_WITH_WORDS, FEWEST_WITH_PARTS, MOST_TERMS = 2, 3, 60_000
+# Terms: words and pairs of neighbouring ones, three to five characters within words, and words that
+# texts are given as.
+WORDS, PARTS, GIVEN = "words", "parts", "given"
+MADE_OF: dict[str, dict[str, Any]] = {
+    WORDS: {"ngram_range": (1, 2), "sublinear_tf": True},
+    PARTS: {"analyzer": "char_wb", "ngram_range": (3, 5), "sublinear_tf": True},
+    GIVEN: {"analyzer": list},
+}
+# In how many texts they must be to count for the score, and the most that do.
+FEWEST, MOST_TERMS = {WORDS: 2, PARTS: 3}, 60_000
 # Standard errors by which a score has to be better than a coin.
 SURE = 2.0
 _STOP = {"maxiter": 500, "gtol": 1e-4, "ftol": 1e-9}
@@ -105,22 +113,28 @@ class Terms:
     """p of them, in the order of the columns."""
     idf: FloatArray
     """(p,) the rarity of each."""
-    parts: bool
-    """Whether they are three to five characters within words, not words and pairs of words."""
+    kind: str
+    """What they are made of: one of `MADE_OF`."""
 
     @classmethod
-    def fit(cls, texts: Sequence[str], parts: bool) -> Terms:
+    def of(cls, vectorizer: Any, kind: str) -> Terms:
+        """Those of a vectorizer of scikit-learn that has seen its texts."""
+        names = tuple(map(str, vectorizer.get_feature_names_out()))
+        return cls(names, np.asarray(vectorizer.idf_, dtype=np.float64), kind)
+
+    @classmethod
+    def fit(cls, texts: Sequence[str], kind: str) -> Terms:
         """Of texts, those in at least two of them (words) or three (parts); at most 60,000."""
-        fewest = FEWEST_WITH_PARTS if parts else FEWEST_WITH_WORDS
-        vectorizer = _vectorizer(parts, min_df=min(fewest, len(texts)), max_features=MOST_TERMS)
+        vectorizer = vectorizer_of(
+            kind, min_df=min(FEWEST[kind], len(texts)), max_features=MOST_TERMS
+        )
         try:
             vectorizer.fit(texts)
         except ValueError:  # no word at all, or none in enough texts
-            return cls((), np.zeros(0), parts)
-        names = tuple(map(str, vectorizer.get_feature_names_out()))
-        return cls(names, np.asarray(vectorizer.idf_, dtype=np.float64), parts)
+            return cls((), np.zeros(0), kind)
+        return cls.of(vectorizer, kind)
 
-    def weights(self, texts: Sequence[str]) -> Any:
+    def weights(self, texts: Sequence[Any]) -> Any:
         """(n, p) sparse, of n texts."""
         from scipy import sparse
 
@@ -147,7 +161,7 @@ class Terms:
             for term in analyse(token):
                 if term in place:
                     here[place[term]][name] += 1
-        for term in [] if self.parts else analyse(text):
+        for term in [] if self.kind == PARTS else analyse(text):
             if " " in term and term in place:
                 here[place[term]][term] += 1
         for j, words in here.items():
@@ -158,16 +172,16 @@ class Terms:
 
     @cached_property
     def _fitted(self) -> Any:
-        found = _vectorizer(self.parts, vocabulary=self.names)
+        found = vectorizer_of(self.kind, vocabulary=self.names)
         found.idf_ = self.idf
         return found
 
 
-def _vectorizer(parts: bool, **more: Any) -> Any:
+def vectorizer_of(kind: str, **limits: Any) -> Any:
+    """A vectorizer of scikit-learn that weighs such terms."""
     from sklearn.feature_extraction import text as feature_extraction
 
-    made_of = {"analyzer": "char_wb", "ngram_range": (3, 5)} if parts else {"ngram_range": (1, 2)}
-    return feature_extraction.TfidfVectorizer(**made_of, sublinear_tf=True, **more)
+    return feature_extraction.TfidfVectorizer(**MADE_OF[kind], **limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,8 +254,8 @@ class WordScore:
     ) -> WordScore:
         """The inverse of `to_dict` and `arrays`."""
         return cls(
-            Terms(_lines_in(arrays["words"]), arrays["words_idf"], False),
-            Terms(_lines_in(arrays["parts"]), arrays["parts_idf"], True),
+            Terms(_lines_in(arrays["words"]), arrays["words_idf"], WORDS),
+            Terms(_lines_in(arrays["parts"]), arrays["parts_idf"], PARTS),
             arrays["weights"],
             float(values["mean"]),
             float(values["scale"]),
@@ -283,7 +297,7 @@ def _learned(
         "weights of parts of words",
         "give shorter texts, or fewer (--max-train)",
     )
-    words, parts = Terms.fit(different, False), Terms.fit(different, True)
+    words, parts = (Terms.fit(different, kind) for kind in (WORDS, PARTS))
     if not len(won.weight) or not words.names:
         return None, None
     seen, sides_seen = np.unique(won.sides, return_inverse=True)
