@@ -431,10 +431,10 @@ class DuelGraph(Links):
 
     def buckets(self, blocks: np.ndarray) -> tuple[Bucket, ...]:
         """The sites of blocks (t,) as arrays of equal shape; the last layout is held."""
-        held, layout = self._layouts.get("last", (None, ()))
+        held, layout = self._held.get("buckets", (None, ()))
         if held is None or not np.array_equal(held, blocks):
             layout = bucketed(blocks, self.winners, self.losers, self.num_rows)
-            self._layouts["last"] = blocks, layout
+            self._held["buckets"] = blocks, layout
         return layout
 
     def once(self, name: str, lay_out: Callable[[], Held]) -> Held:
@@ -446,10 +446,6 @@ class DuelGraph(Links):
 
     @cached_property
     def _held(self) -> dict[str, Any]:
-        return {}
-
-    @cached_property
-    def _layouts(self) -> dict[str, tuple[np.ndarray, tuple[Bucket, ...]]]:
         return {}
 
 

@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import gpflow
@@ -368,14 +369,8 @@ class _InMemory(_Run):
         duels = float(model.graph.counts.sum())
         try:
             for start in range(settings.starts):
-                known = self._leg(start)
-                if start and known is None:
-                    objective.set(self._begun_at)
-                    perturb(model, settings.seed, start)
-                    objective.forget_sites()
-                climb = self._climb(start, objective, settings.max_iterations, duels)
-                if climb is not known and climb is self._place():
-                    self._sites = model.inference.sites()
+                other = partial(perturb, model, settings.seed, start) if start else None
+                self._start(start, duels, other)
             restarted = self._restarted(duels)
         finally:
             objective.close()
@@ -406,6 +401,18 @@ class _InMemory(_Run):
             restarted=restarted,
         )
 
+    def _start(self, number: int, duels: float, begin: Callable[[], object] | None) -> LbfgsState:
+        """Climb from other parameters than the model's own, where `begin` moves it to these."""
+        known = self._leg(number)
+        if known is None and begin is not None:
+            self._objective.set(self._begun_at)
+            begin()
+            self._objective.forget_sites()
+        climb = self._climb(number, self._objective, self._settings.max_iterations, duels)
+        if climb is not known and climb is self._place():
+            self._sites = self._model.inference.sites()
+        return climb
+
     def _restarted(self, duels: float) -> str:
         """Climb once more without a term next to which another one died; what is to be said."""
         best, number = self._place(), self._settings.starts
@@ -415,27 +422,19 @@ class _InMemory(_Run):
         death = death_in(self._model)
         if death is None:
             return ""
-        known = self._leg(number)
-        if known is None:
-            self._objective.set(self._begun_at)
-            death.begin_without_others()
-            self._objective.forget_sites()
-        climb = self._climb(number, self._objective, self._settings.max_iterations, duels)
-        if climb is not known and climb is self._place():
-            self._sites = self._model.inference.sites()
+        climb = self._start(number, duels, death.begin_without_others)
         told = death.told(best.value - climb.value, self._model.approximation.name)
         warnings.warn(told, stacklevel=5)
         return told
 
     def _start_report(self, leg: LbfgsState) -> StartReport:
-        failed, limited = leg.ended == NOT_FINITE, not leg.ended
         return StartReport(
             leg.iterations,
-            None if failed else leg.log_evidence,
+            None if leg.ended == NOT_FINITE else leg.log_evidence,
             leg.log_prior,
             leg.converged,
             _why(leg, self._settings.max_iterations),
-            limit_reached=limited,
+            limit_reached=not leg.ended,
         )
 
 
