@@ -912,11 +912,11 @@ class Answers:
             raise ValueError(f"Event {i} has the kind {kind[i]}; give {known}.")
         for number in np.flatnonzero(np.bincount(kind)):
             one = KINDS[number]
-            least, most = one.fewest if one.sides is None else one.sides, one.sides or len(sides)
-            for i in np.flatnonzero((kind == number) & ((steps < least) | (steps > most)))[:1]:
-                wanted = f"{least}" if one.sides else f"at least {least}"
+            most = one.sides or len(sides)
+            for i in np.flatnonzero((kind == number) & ((steps < one.fewest) | (steps > most)))[:1]:
+                least = "" if one.sides else "at least "
                 raise ValueError(
-                    f"Event {i} is a {one.name} of {steps[i]} sides; give it {wanted}."
+                    f"Event {i} is a {one.name} of {steps[i]} sides; give it {least}{one.fewest}."
                 )
         return sides, offsets, kind
 
@@ -944,7 +944,7 @@ class Answers:
             values = as_numbers(name, values, e)
             for i in np.flatnonzero(values <= declared.low)[:1]:
                 raise ValueError(
-                    f"Event {i} has the {name.removesuffix('s')} {values[i]}; give a positive "
+                    f"The {name.removesuffix('s')} of duel {i} is {values[i]}; give a positive "
                     "number, or leave it out."
                 )
         return values
@@ -1003,16 +1003,20 @@ def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
     """
     check_kind(name, codes, Codes, "Codes.of(labels)")
     numbers = _whole(codes.numbers, name, e)
-    outside = (numbers < 0) & (not unknown) | (numbers >= len(codes.names))
-    for i in np.flatnonzero(outside)[:1]:
+    for i in np.flatnonzero(numbers >= len(codes.names))[:1]:
         raise ValueError(
             f"Event {i} has the {name} {numbers[i]}, of {len(codes.names)} names; code the labels "
             "with Codes.of(labels)."
         )
-    for label in codes.names:
-        if not isinstance(label, str | int | np.integer) or isinstance(label, bool):
+    of_label, nobody = np.maximum(numbers, -1), [] if unknown else [(-1, None)]
+    for number, label in [*enumerate(codes.names), *nobody]:
+        if isinstance(label, str | int | np.integer) and not isinstance(label, bool):
+            continue
+        for i in np.flatnonzero(of_label == number)[:1]:
+            what = name if unknown else COLUMNS[name].words[0]
             raise ValueError(
-                f"A {name} is named {shortened(label)}; name each by a text or a whole number."
+                f"The {what} of duel {i} is {shortened(label)}; name each by a text or a whole "
+                "number."
             )
     if len({*codes.names}) < len(codes.names):
         twice = next(label for label in codes.names if codes.names.count(label) > 1)

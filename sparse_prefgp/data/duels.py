@@ -30,7 +30,7 @@ from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers, check_kind, check_shape
+from sparse_prefgp.support.checks import check_kind, check_shape, numbers
 from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Table, facts, facts_table
@@ -145,9 +145,13 @@ class Duels(OfItems, OfAnswers):
         known = Items.of(items, item_ids, feature_names, transform, item)
         won, lost = _sides(winners, losers, known)
         t = len(won)
-        number, each = _checked_counts(counts, t), _checked_weights(weights, t)
-        answer = _answers(grades, levels, ties is not None, t)
-        kind = _checked_ties(ties, t) if answer is None else kinds_of_grades(answer)
+        answer, kind = _answers(grades, levels, ties is not None, t), None
+        if answer is not None:
+            kind = kinds_of_grades(answer)
+        elif ties is not None:
+            meaning = "True for a tie and False for a win"
+            tied = flags_of(_per_duel(ties, "ties", t), "ties", "duel {}".format, meaning)
+            kind = np.where(tied, TIE, WIN)
         values, names = _checked_covariates(covariates, covariate_names, t)
         if labels is not None:
             check_kind("labels", labels, Mapping, "labels by the names of their columns")
@@ -155,19 +159,22 @@ class Duels(OfItems, OfAnswers):
             won,
             lost,
             kind=kind,
-            counts=number,
-            weights=each if each is None or number is None else each * number,
-            judge=_labelled(groups, "groups", "group", t),
-            person=_labelled(people, "people", "person", t),
+            counts=None if counts is None else _array(counts, "counts"),
+            weights=None if weights is None else _array(weights, "weights"),
+            judge=_labelled(groups, "groups", t),
+            person=_labelled(people, "people", t),
             time=_days(times, t),
             answer=answer,
             covariates=values,
             covariate_names=names,
             labels={
-                name: _labelled(given, name, name, t, unknown=True)._replace(column=name)
+                name: _labelled(given, name, t)._replace(column=name)
                 for name, given in (labels or {}).items()
             },
         )
+        events = _checked_events(events, known)
+        if events.weights is not None:
+            events = events.saying(weights=events.weights * events.counts)
         self._hold(known, events, people_features)
 
     @classmethod
@@ -514,14 +521,7 @@ def _sides(
     check_shape("winners", won, "t", hint=", at least one duel")
     check_shape("losers", lost, len(won), hint=", one for each winner")
     n, ids = len(known.features), known.ids
-    won, lost = _indices(won, "winners", n, ids), _indices(lost, "losers", n, ids)
-    same = np.flatnonzero(won == lost)
-    if same.size:
-        raise ValueError(
-            f"Duel {same[0]} is of item {known.shown(int(won[same[0]]))} with itself; remove it, "
-            "or correct its winner or loser."
-        )
-    return won, lost
+    return _indices(won, "winners", n, ids), _indices(lost, "losers", n, ids)
 
 
 def _checked_events(events: Answers, known: Items) -> Answers:
@@ -578,19 +578,14 @@ def _checked_covariates(
         named = covariate_names is not None and "names of covariates"
         together.check(covariates=named, no_covariates="no covariates")
         return None, ()
-    values = np.asarray(covariates)
+    values = numbers("covariates", covariates)
     if values.ndim == 1:
         values = values[:, None]
-    if values.ndim != 2 or len(values) != t or values.dtype.kind not in "iufb":
-        raise ValueError(
-            f"covariates has shape {values.shape} and type {values.dtype} for {t} duels; give "
-            "numbers of shape (t, C), winner less loser."
-        )
+    check_shape("covariates", values, t, "C", hint=", winner less loser")
     names = tuple(map(str, covariate_names or ()))
     if covariate_names is None:
         names = tuple(f"covariate {j}" for j in range(values.shape[1]))
     check_covariate_names(names, values.shape[1])
-    values = values.astype(np.float64)
     check_covariates(values, names)
     return values, names
 
@@ -618,31 +613,6 @@ def _answers(
     return answer
 
 
-def _checked_ties(ties: npt.ArrayLike | None, t: int) -> npt.NDArray[np.int8] | None:
-    """The kinds (t,) of duels that were won or tied; None where all were won."""
-    if ties is None:
-        return None
-    tied = flags_of(
-        _per_duel(ties, "ties", t),
-        "ties",
-        "duel {}".format,
-        "True for a tie and False for a win",
-    )
-    return np.where(tied, TIE, WIN).astype(np.int8) if tied.any() else None
-
-
-def _checked_weights(weights: npt.ArrayLike | None, t: int) -> FloatArray | None:
-    """Of one of each, (t,); None where all are 1."""
-    if weights is None:
-        return None
-    weight = as_numbers("weights", weights, t, hint=", one for each duel")
-    for i in np.flatnonzero(weight <= 0.0)[:1]:
-        raise ValueError(
-            f"The weight of duel {i} is {weight[i]}; give a positive number, or leave the duel out."
-        )
-    return None if np.all(weight == 1.0) else weight
-
-
 def _days(times: npt.ArrayLike | None, t: int) -> FloatArray | None:
     """Dates in days since 1970, (t,)."""
     if times is None:
@@ -652,26 +622,12 @@ def _days(times: npt.ArrayLike | None, t: int) -> FloatArray | None:
     return days
 
 
-def _labelled(given: Any, name: str, what: str, t: int, unknown: bool = False) -> Any:
-    """Codes of the labels of duels, numbered in the order of their first appearance; None for none.
-
-    :param what: one of them is.
-    :param unknown: whether None is a label that nobody knows.
-    :raises ValueError: more or fewer than duels; one that is neither a text nor a whole number.
-    """
+def _labelled(given: Any, name: str, t: int) -> Any:
+    """Codes of the labels of duels; None for none."""
     if given is None:
         return None
     labels = _per_duel(given, name, t).tolist()
-    for i, label in enumerate(labels):
-        if unknown and label is None:
-            continue
-        whole = isinstance(label, float) and label.is_integer()
-        if not (isinstance(label, str | int) or whole) or isinstance(label, bool):
-            raise ValueError(
-                f"The {what} of duel {i} is {shortened(label)}; name each by a text or a whole "
-                "number."
-            )
-    return Codes.of([int(label) if isinstance(label, float) else label for label in labels])
+    return Codes.of([int(x) if isinstance(x, float) and x.is_integer() else x for x in labels])
 
 
 def _of_people(given: Any, events: Answers) -> PeopleFeatures | None:

@@ -108,7 +108,7 @@ class Reduction(Kept):
         kind = _Rows if n < width else _Products
         matrix = kind.of(source, mean, scale)
         for block, here in _places(blocks):
-            if block.kind == VECTOR and _has_one_scale(sd[here], matrix.correlation(here), n):
+            if block.kind == VECTOR and _has_one_scale(sd[here], matrix.squares(here), n):
                 alive = sd[here] > 0.0
                 one = math.sqrt(float(np.mean(sd[here][alive] ** 2)))
                 matrix.multiply(here, np.where(alive, sd[here] / one, 1.0))
@@ -259,19 +259,20 @@ class _SideBySide:
         return mean, np.where(varies, np.sqrt(squares / n), 0.0)
 
 
-def _has_one_scale(sd: FloatArray, correlation: float, n: int) -> bool:
+def _has_one_scale(sd: FloatArray, squares: float, n: int) -> bool:
     """Whether the columns of a vector keep their sizes, as those mean something.
 
     Scores of a decomposition: they are no more correlated than independent columns are, whose
     squared correlations have the mean 1 / (n - 1), or they are smaller and smaller.
 
-    :param sd: of its columns. correlation: mean square between two of them. n: rows.
+    :param sd: of its columns. squares: the sum of those of all their correlations. n: rows.
     """
     some = sd[sd > 0.0]
-    if len(some) < FEWEST:
+    if (width := len(some)) < FEWEST:
         return False
+    correlation = (squares - width) / (width * (width - 1))  # the mean off the diagonal
     ranks = np.argsort(np.argsort(some, kind="stable"))
-    falls = np.corrcoef(ranks, np.arange(len(some)))[0, 1] < FALLING
+    falls = np.corrcoef(ranks, np.arange(width))[0, 1] < FALLING
     return bool(falls or correlation < UNCORRELATED / n)
 
 
@@ -300,12 +301,9 @@ class _Products:
         products /= source.length
         return cls(products)
 
-    def correlation(self, here: slice) -> float:
-        """Mean square correlation of two different columns of those that vary, of variance 1."""
-        return _mean_square(float(np.sum(self.matrix[here, here] ** 2)), self._varying(here))
-
-    def _varying(self, here: slice) -> int:
-        return int(np.count_nonzero(np.diag(self.matrix)[here]))
+    def squares(self, here: slice) -> float:
+        """The sum of squares of what these columns have there."""
+        return float(np.sum(self.matrix[here, here] ** 2))
 
     def multiply(self, here: slice, factor: FloatArray) -> None:
         """Each of these columns by its factor."""
@@ -328,11 +326,10 @@ class _Rows:
         """Centred and divided by the scales."""
         return cls(np.concatenate([(chunk - mean) / scale for _, chunk in source.chunks()]))
 
-    def correlation(self, here: slice) -> float:
+    def squares(self, here: slice) -> float:
         """As of `_Products`: both products have the same sum of squares."""
         part = self.scaled[:, here]
-        squares = np.sum((part @ part.T / len(part)) ** 2)
-        return _mean_square(float(squares), int(np.count_nonzero(part.any(axis=0))))
+        return float(np.sum((part @ part.T / len(part)) ** 2))
 
     def multiply(self, here: slice, factor: FloatArray) -> None:
         """Each of these columns by its factor."""
@@ -344,14 +341,6 @@ class _Rows:
         right = self.scaled.T @ left
         lengths = np.linalg.norm(right, axis=0)
         return variances, right / np.where(lengths > 0.0, lengths, 1.0)
-
-
-def _mean_square(squares: float, width: int) -> float:
-    """The mean square of the entries off the diagonal of a matrix with 1 on it.
-
-    :param squares: of all entries.
-    """
-    return (squares - width) / max(width * (width - 1), 1)
 
 
 def _places(blocks: Sequence[InputBlock]) -> list[tuple[InputBlock, slice]]:

@@ -17,6 +17,7 @@ from typing import Any
 import gpflow
 import numpy as np
 import tensorflow as tf
+from scipy import linalg
 
 from sparse_prefgp.learning.objective import InChunks, InMemory
 from sparse_prefgp.learning.priors import APART, learned_paths
@@ -326,9 +327,8 @@ def design_points(r: int) -> tuple[FloatArray, FloatArray]:
         z = np.stack(np.meshgrid(ends, ends, indexing="ij"), -1).reshape(-1, 2)
         logs = (weights[:, None] + weights).reshape(-1)
         return z, logs + 0.5 * np.sum(z**2, 1)
-    hadamard, size = np.ones((1, 1)), 4 if r <= 4 else 8
-    while len(hadamard) < size:
-        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
+    size = 4 if r <= 4 else 8
+    hadamard = linalg.hadamard(size, dtype=float)
     columns = hadamard[:, 1 : 1 + r] if r < size else hadamard
     return np.concatenate([columns, -columns]), np.zeros(2 * size)
 
