@@ -29,7 +29,7 @@ from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.plain import plain as plain_of
-from sparse_prefgp.support.words import counted, id_text, shortened
+from sparse_prefgp.support.words import and_so, counted, id_text, shortened
 
 # What a date begins with; numbers such as 20240131 are numbers.
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
@@ -484,13 +484,12 @@ class Reduced:
     ) -> Reduced:
         """Find the directions of the rows of `frame`, see `Reduction.fit`."""
         parts = _parts(frame, inputs, vectors, where)
-        widths = [(name, 1) for name in inputs.numeric]
-        widths += [(n, len(x)) for n, x in zip(inputs.categorical, inputs.categories, strict=True)]
-        blocks = [InputBlock(name, NUMBERS, width) for name, width in widths]
-        blocks += [
+        names = (*inputs.numeric, *inputs.categorical, *vectors)
+        blocks = [
             InputBlock(name, VECTOR, part.width)
-            for name, part in zip(vectors, parts[len(parts) - len(vectors) :], strict=True)
             if isinstance(part, VectorRows)
+            else InputBlock(name, NUMBERS, part.shape[1])
+            for name, part in zip(names, parts, strict=True)
         ]
         return cls(inputs, tuple(vectors), Reduction.fit(parts, blocks, where, items))
 
@@ -511,13 +510,10 @@ class Reduced:
     @property
     def made_of(self) -> str:
         """The blocks in words, such as `vector e (768) and 3 columns`."""
-        vectors = [block for block in self.reduction.blocks if block.kind == VECTOR]
-        said = [f"vector {block.name} ({block.width:,})" for block in vectors]
-        columns = sum(block.width for block in self.reduction.blocks) - sum(
-            block.width for block in vectors
-        )
-        said += [counted(columns, "column")] if columns else []
-        return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+        blocks = self.reduction.blocks
+        said = [f"vector {name} ({width:,})" for name, kind, width in blocks if kind == VECTOR]
+        columns = sum(block.width for block in blocks if block.kind == NUMBERS)
+        return and_so([*said, *([counted(columns, "column")] if columns else [])])
 
     @property
     def label(self) -> str:

@@ -58,7 +58,7 @@ class PeopleTable:
                 self.frame.iloc[rows],
                 self.numeric,
                 self.categorical,
-                lambda i: self.row_names(int(rows[i])),
+                self.row_names.select(rows),
                 apart=(*self.numeric, *self.categorical),
             )
         values = transform.apply(self.frame, self.row_names)
@@ -261,32 +261,28 @@ class DuelTable(OfAnswers):
             standardise_on=standardise_on is not None and "standardise_on=",
         )
         index = self._chosen(rows)
-        used = self._compared(index)
         if transform is None:
-            if standardise_on is not None:
-                told = self._rows(standardise_on)
-                training = self._compared(told)
-            else:
-                told, training = index, np.arange(self.num_items) if rows is None else used
+            told = index if standardise_on is None else self._rows(standardise_on)
+            every = rows is None and standardise_on is None
+            training = np.arange(self.num_items) if every else self._compared(told)
             if len(training) == 0:
                 raise ValueError("standardise_on has no rows; choose at least one training row.")
             transform = self.transform_of(training, told)
-        kept = used if only_compared else np.arange(self.num_items)
-        position = np.zeros(self.num_items, dtype=np.int64)
-        position[kept] = np.arange(len(kept))
-        features = transform.apply(self.items.iloc[kept], lambda i: self.row_names(int(kept[i])))
-        events = self.events.take(index)
+        table = self.select(index)
+        if only_compared:
+            table = table.without_idle_items()
+        events = table.events
         people = None
         if self.people is not None and events.person is not None:
             people = people_features or self.people.features(events.person.used().names)
         return Duels.from_events(
-            features,
-            events.onto(position),
-            item=None if self.base_items is None else self.base_items[kept],
-            item_ids=[self.item_ids[i] for i in kept],
+            transform.apply(table.items, table.row_names),
+            events,
+            item=table.base_items,
+            item_ids=table.item_ids,
             feature_names=transform.feature_names,
             transform=transform,
-            item_rows=None if self.item_rows is None else self.item_rows.select(kept),
+            item_rows=table.item_rows,
             people_features=people,
             unused_columns=self.unused,
             roles=self.roles,
@@ -313,7 +309,7 @@ class DuelTable(OfAnswers):
             self.items.iloc[training],
             self.numeric,
             self.categorical,
-            lambda i: self.row_names(int(training[i])),
+            self.row_names.select(training),
             vectors=self.vectors,
             texts=self.texts,
             apart=(*in_context, *self.apart),

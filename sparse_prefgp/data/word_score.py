@@ -142,12 +142,12 @@ class Terms:
             return sparse.csr_matrix((len(texts), 0))
         return self._fitted.transform(texts)
 
-    def contributions(self, text: str, weights: FloatArray) -> dict[str, float]:
+    def contributions(self, text: str, weights: FloatArray) -> Counter[str]:
         """What each word of a text adds to its score; parts of a word count for that word.
 
         :param weights: (p,) of the terms.
         """
-        found: dict[str, float] = {}
+        found: Counter[str] = Counter()
         row = self.weights([text])
         each = dict(
             zip(row.indices.tolist(), (row.data * weights[row.indices]).tolist(), strict=True)
@@ -167,7 +167,7 @@ class Terms:
         for j, words in here.items():
             number = words.total()
             for name, times in words.items():
-                found[name] = found.get(name, 0.0) + each[j] * times / number
+                found[name] += each[j] * times / number
         return found
 
     @cached_property
@@ -229,7 +229,7 @@ class WordScore:
         found = self.words.contributions(text, self.weights[:p] / self.scale)
         of_parts = self.parts.contributions(text, self.weights[p : p + q] / self.scale)
         for word, much in of_parts.items():
-            found[word] = found.get(word, 0.0) + much
+            found[word] += much
         return sorted(found.items(), key=lambda one: (-abs(one[1]), one[0]))
 
     def to_dict(self) -> dict[str, Any]:
