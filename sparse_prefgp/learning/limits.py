@@ -18,7 +18,7 @@ from sparse_prefgp.learning.notes import NO_LINE
 from sparse_prefgp.models.parameters import reach_of
 from sparse_prefgp.models.posterior import each_difference
 from sparse_prefgp.models.protocols import Learns
-from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.arrays import BoolArray
 
 # Of a feature's standard deviation: a lengthscale below takes any two values for unrelated.
 LEAST_SHARE = 1e-4
@@ -161,7 +161,9 @@ def _runaway(model: Learns) -> Iterator[str]:
     # A prior says how large the noise is where no duel does.
     if not any(isinstance(p, gpflow.Parameter) and p.trainable and p.prior is None for p in scales):
         return
-    ahead, behind, noise = _decided(model)
+    ahead, behind, noise = model.sample_wins(_SAMPLE, np.random.default_rng(0), 0.1 * NOISELESS)
+    different = np.any(ahead != behind, 1)
+    ahead, behind, noise = as_float(ahead[different]), as_float(behind[different]), noise[different]
     if not len(noise):
         return
     prior = pair_difference_variance(model.row_kernel, ahead, behind).numpy()
@@ -178,13 +180,6 @@ def _runaway(model: Learns) -> Iterator[str]:
         "probabilities close to 0 or 1 are surer than they can show. Add duels, above all repeated "
         "ones, or take weak priors (--priors weak, or spg.default_priors)."
     )
-
-
-def _decided(model: Learns) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
-    """Winners (k, D), losers (k, D) and noise (k,) of at most 2,000 duels that one side won."""
-    ahead, behind, noise = model.sample_wins(_SAMPLE, np.random.default_rng(0), 0.1 * NOISELESS)
-    different = np.any(ahead != behind, 1)
-    return as_float(ahead[different]), as_float(behind[different]), noise[different]
 
 
 def _leaves(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:

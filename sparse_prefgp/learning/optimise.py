@@ -325,9 +325,25 @@ class _Run:
         )
 
     def _report(
-        self, inference: InferenceResult, evidence: float, **more: Any
+        self,
+        leg: LbfgsState,
+        duels: float,
+        inference: InferenceResult,
+        evidence: float,
+        **more: Any,
     ) -> OptimisationReport:
-        counts, first = self._main.counts, self._reached.first
+        """Of the leg that counts, made of so many duels."""
+        counts, first, last = self._main.counts, self._reached.first, None
+        if len(leg.values) > WINDOW:
+            last = float(leg.values[-1 - WINDOW] - leg.value) / duels
+        about = {
+            "iterations": leg.iterations,
+            "converged": leg.converged,
+            "message": self._why(leg),
+            "history": leg.history,
+            "last_gain": last,
+            **more,
+        }
         return OptimisationReport(
             evaluations=counts.evaluations,
             failed_evaluations=counts.failed,
@@ -340,8 +356,12 @@ class _Run:
             seconds=counts.seconds,
             inference=inference,
             resumed_at=self._resumed_at,
-            **more,
+            **about,
         )
+
+    def _why(self, leg: LbfgsState) -> str:
+        limit = self._settings.max_iterations
+        return leg.ended or f"the limit of {limit} iterations was reached"
 
 
 class _InMemory(_Run):
@@ -383,19 +403,14 @@ class _InMemory(_Run):
         if warm and self._sites is not None:
             model.inference.start_from(*self._sites)
             inference = model.infer()
-        starts = tuple(self._start_report(leg) for leg in self._reached.legs)
-        kept = self._reached.legs.index(best)
         return self._report(
+            best,
+            duels,
             inference,
             model.log_evidence(),
-            iterations=best.iterations,
-            converged=starts[kept].converged,
-            message=starts[kept].message,
-            history=best.history,
-            last_gain=_last_gain(best, duels),
             compile_seconds=objective.compile_seconds,
-            starts=starts,
-            kept=kept,
+            starts=tuple(map(self._start_report, self._reached.legs)),
+            kept=self._reached.legs.index(best),
             warm=warm,
             limits=limits_of(model),
             restarted=restarted,
@@ -433,7 +448,7 @@ class _InMemory(_Run):
             None if leg.ended == NOT_FINITE else leg.log_evidence,
             leg.log_prior,
             leg.converged,
-            _why(leg, self._settings.max_iterations),
+            self._why(leg),
             limit_reached=not leg.ended,
         )
 
@@ -500,14 +515,13 @@ class _InChunks(_Run):
         if death is not None:
             ends = (*ends, death.advised(model.approximation.name))
             warnings.warn(ends[-1], stacklevel=4)
+        if self._rows is not None:
+            more["last_gain"] = None
         return self._report(
+            first_leg,
+            total,
             inference,
             model.log_evidence(),
-            iterations=first_leg.iterations,
-            converged=first_leg.converged,
-            message=_why(first_leg, settings.max_iterations),
-            history=first_leg.history,
-            last_gain=_last_gain(first_leg, total) if self._rows is None else None,
             gradients=settings.gradients,
             rebuilt=model.rebuilt[self._rebuilt_before :],
             limits=ends,
@@ -539,17 +553,6 @@ class _InChunks(_Run):
         # Curvature grows with the number of duels.
         share = number / model.duels.num_duels
         return Curvature(leg.curvature.steps, leg.curvature.changes / share)
-
-
-def _last_gain(leg: LbfgsState, duels: float) -> float | None:
-    """Of its last ten iterations, per duel."""
-    if len(leg.values) <= WINDOW:
-        return None
-    return float(leg.values[-1 - WINDOW] - leg.value) / duels
-
-
-def _why(leg: LbfgsState, limit: int) -> str:
-    return leg.ended or f"the limit of {limit} iterations was reached"
 
 
 def _check_perturbable(objective: InMemory, settings: _Settings) -> None:
