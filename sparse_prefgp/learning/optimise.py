@@ -497,6 +497,7 @@ class _InChunks(_Run):
             exact = self._climb(1, self._objective, settings.polish, total, curvature=known)
             assert model.stream is not None
             more = {
+                "last_gain": None,
                 "subset": len(self._rows),
                 "subset_per_duel": self._reached.per_duel,
                 "evidence_left": exact.promised,
@@ -515,8 +516,6 @@ class _InChunks(_Run):
         if death is not None:
             ends = (*ends, death.advised(model.approximation.name))
             warnings.warn(ends[-1], stacklevel=4)
-        if self._rows is not None:
-            more["last_gain"] = None
         return self._report(
             first_leg,
             total,
