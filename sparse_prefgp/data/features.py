@@ -737,13 +737,10 @@ def text_column(
     :raises ValueError: the column or a value of it is missing.
     """
     raw = _column(frame, name)
+    remedy = "fill it in (imputation), for example with a level of its own such as 'unknown'"
+    refuse_cells([_is_missing(value) for value in raw], raw, name, where, remedy)
     result = np.empty(len(raw), dtype=object)
     for i, value in enumerate(raw):
-        if _is_missing(value):
-            raise ValueError(
-                f"Column {name!r} has a missing value in {where(i)}; fill it in (imputation), "
-                "for example with a level of its own such as 'unknown'."
-            )
         result[i] = text = str(value)
         if levels and text not in levels and id_text(value) in levels:
             result[i] = id_text(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -54,17 +54,14 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
 def _by_ids(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
     """The row of each new row among all, and the number of its item."""
     assert old.item_ids is not None and new.item_ids is not None
-    known = {name: i for i, name in enumerate(old.item_ids)}
-    place = np.array([known.get(name, -1) for name in new.item_ids])
-    same = np.flatnonzero(place >= 0)
+    place = _placed(old.item_ids, new.item_ids)
+    same = np.flatnonzero(place < old.num_items)
     other = (old.items[place[same]] != new.items[same]).any(axis=1)
     for i in same[other][:1]:
         raise ValueError(
             f"The item {shortened(new.item_ids[i])} has other features than before; give it those "
             "that it had, or the row another id and the same number (Duels(…, item=…))."
         )
-    fresh = np.flatnonzero(place < 0)
-    place[fresh] = old.num_items + np.arange(len(fresh))
     # Rows of one item share a number: known by another row of it, or by the name of the item.
     number: dict[Hashable, int] = {}
     if old.item_rows is not None:
@@ -72,7 +69,7 @@ def _by_ids(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
     of_new = {int(new.item[i]): int(old.item[place[i]]) for i in same}
     free, item = 1 + int(old.item.max()), np.empty(len(place), np.int64)
     item[same] = old.item[place[same]]
-    for i in fresh:
+    for i in np.flatnonzero(place >= old.num_items):
         mine = int(new.item[i])
         if mine not in of_new:
             name = None if new.item_rows is None else new.item_rows.names[i]
@@ -89,8 +86,13 @@ def _by_rows(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
         each = np.column_stack([duels.items + 0.0, duels.item])
         return [row.tobytes() for row in each]
 
-    known = {key: i for i, key in enumerate(keys(old))}
-    place = np.array([known.get(key, -1) for key in keys(new)])
+    return _placed(keys(old), keys(new)), new.item
+
+
+def _placed(old: Sequence[Hashable], new: Sequence[Hashable]) -> IntArray:
+    """Where new keys are among the old ones, all others following on these."""
+    known = {key: i for i, key in enumerate(old)}
+    place = np.array([known.get(key, -1) for key in new])
     fresh = np.flatnonzero(place < 0)
-    place[fresh] = old.num_items + np.arange(len(fresh))
-    return place, new.item
+    place[fresh] = len(old) + np.arange(len(fresh))
+    return place

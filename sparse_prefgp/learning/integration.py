@@ -262,9 +262,8 @@ class _Run:
         self._objective.set(self._mode)
         self._theta.moved(step)
         value, gradient = self._objective(self._objective.get())
-        ends = np.cumsum([int(np.prod(v.shape)) for v in self._model.trainable_variables])[:-1]
-        pieces = zip(self._model.trainable_variables, np.split(gradient, ends), strict=True)
-        return value, self._theta.slopes({id(v): piece for v, piece in pieces})
+        slopes = {id(v): piece for v, piece in self._objective.of_variables(gradient)}
+        return value, self._theta.slopes(slopes)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Of differences of items and of coefficients, at the sites of the last evaluation."""

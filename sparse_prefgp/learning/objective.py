@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import compress
 
@@ -49,7 +49,6 @@ class Objective:
 
     def __init__(self, model: PreferenceGP | StreamedGP, variables: list[tf.Variable]) -> None:
         self._variables = variables
-        self._sizes = [int(np.prod(v.shape)) for v in variables]
         self._density = model.log_prior_density
         # Parameters that were evaluated last, and their log prior density.
         self._last: tuple[FloatArray, float] | None = None
@@ -67,9 +66,13 @@ class Objective:
 
     def set(self, flat: FloatArray) -> None:
         """Put them into the model."""
-        pieces = np.split(flat, np.cumsum(self._sizes)[:-1])
-        for variable, piece in zip(self._variables, pieces, strict=True):
+        for variable, piece in self.of_variables(flat):
             variable.assign(piece.reshape(variable.shape))
+
+    def of_variables(self, flat: FloatArray) -> Iterator[tuple[tf.Variable, FloatArray]]:
+        """Each variable, and what a vector (p,) has for it."""
+        ends = np.cumsum([int(np.prod(v.shape)) for v in self._variables])[:-1]
+        return zip(self._variables, np.split(flat, ends), strict=True)
 
     def log_prior(self) -> float:
         """Log prior density of the parameters as they are."""
