@@ -33,8 +33,6 @@ _FUSE_ABOVE = 1_000_000
 # From so many numbers on, sums over groups go the way that is fast for many.
 _COUNT_ABOVE = 50_000
 _OF_A_WIN = (0, -1)
-# What of a graph has an entry for each site, besides counts.
-_OF_SITES = "winners", "losers", "lower", "upper", "cuts", "groups", "people", "blocks"
 # Bytes of the rows of one tile of squared distances, half of a processor's second cache.
 _TILE_BYTES = 1 << 20
 Held = TypeVar("Held")
@@ -144,16 +142,6 @@ class Noises(NamedTuple):
         draws = np.concatenate([self.draws, [[-1, -2]]])[sites]
         there = sites < len(self.draws)
         return shared_noise(draws) * (there[..., :, None] & there[..., None, :])
-
-    def taking(self, sites: np.ndarray, owner: np.ndarray) -> Noises:
-        """Of some sites, whose events have these numbers."""
-        key = owner * (int(self.look.max(initial=0)) + 1) + self.look[sites]
-        step = np.diff(key)
-        if np.all(step >= 0):  # as events come; sorting takes ten times as long
-            look = np.append(0, np.cumsum(step > 0))[: len(key)]
-        else:
-            look = np.unique(key, return_inverse=True)[1].reshape(-1)
-        return Noises(self.draws[sites], look, self.own[sites])
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,26 +282,13 @@ class DuelGraph(Links):
 
     def taking(self, number: np.ndarray, totals: np.ndarray) -> DuelGraph:
         """Some events, by their numbers, that count as `totals`, over the same rows."""
-        sites, owner, counts = self.sites_of(number), np.arange(len(number)), totals
-        if self.event is not None and self.events is not None:
-            owner = np.repeat(owner, np.bincount(self.event)[number])
-            share = self.counts / self.events.totals[self.event]
-            counts = totals[owner] * share[sites]
-        events = self.events
-        if events is not None:
-            events = events.take(number).saying(counts=totals, weights=None)
-        columns: dict[str, Any] = {name: getattr(self, name) for name in _OF_SITES}
-        taken = {name: values[sites] for name, values in columns.items() if values is not None}
-        return replace(
-            self,
-            **taken,
-            counts=counts,
-            events=events,
-            event=None if self.event is None else owner,
-            event_of_duel=None,
-            count_of_duel=None,
-            noises=None if self.noises is None else self.noises.taking(sites, owner),
-        )
+        assert self.events is not None
+        events = self.events.take(number).saying(counts=totals, weights=None)
+        more: dict[str, Any] = {"row_of_item": self.row_of_item, "layout": self.layout}
+        taken = DuelGraph.of_events(self.rows, events, **more)
+        if self.blocks is None:
+            return taken
+        return replace(taken, blocks=taken.of_sites(self.blocks[self.first_sites][number]))
 
     def one_by_one(self) -> DuelGraph:
         """Each copy of an event by itself, where noises are shared: copies share none."""
@@ -456,10 +431,14 @@ def _of_sites(codes: Codes | None, doors: Doors) -> np.ndarray | None:
 
 def noises_of(doors: Doors) -> Noises:
     """Of sites behind doors that say of which noises theirs are made."""
-    every = np.arange(len(doors.event))
     assert doors.draws is not None and doors.look is not None and doors.own is not None
-    whole = Noises(doors.draws, doors.look, doors.own)
-    return whole.taking(every, doors.event)
+    key = doors.event * (int(doors.look.max(initial=0)) + 1) + doors.look
+    step = np.diff(key)
+    if np.all(step >= 0):  # as events come; sorting takes ten times as long
+        look = np.append(0, np.cumsum(step > 0))[: len(key)]
+    else:
+        look = np.unique(key, return_inverse=True)[1].reshape(-1)
+    return Noises(doors.draws, look, doors.own)
 
 
 def _with_sides(
