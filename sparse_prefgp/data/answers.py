@@ -933,7 +933,14 @@ class Answers:
             check_kind(name, values, Mapping, "Codes by the names of their columns")
             return {of: _labelled(codes, of, e, unknown=True) for of, codes in values.items()}
         if declared.holds == "grade":
-            _check_answers(values, kind)
+            check_kind("answer", values, Grades, "Grades.of(levels), as there are grades")
+            _whole(values.numbers, "answer", e)
+            values.check()
+            for i in np.flatnonzero((kind == GRADE) != (values.numbers != 0))[:1]:
+                raise ValueError(
+                    f"Event {i} is a {KINDS[kind[i]].name} with the level {values.numbers[i]}; "
+                    "give a grade a level other than 0, and all else 0."
+                )
         elif declared.holds == "covariate":
             check_kind(name, values, Covariates, "Covariates(numbers, names)")
             numbers = as_numbers(name, values.numbers, len(self.sides), "C")
@@ -1022,22 +1029,6 @@ def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
         twice = next(label for label in codes.names if codes.names.count(label) > 1)
         raise ValueError(f"Two of the {name} names are {shortened(twice)}; give each its own.")
     return Codes(numbers, tuple(codes.names), codes.column).used()
-
-
-def _check_answers(answer: Grades | None, kind: npt.NDArray[Any]) -> None:
-    """Refuse grades that do not fit the kinds of their events.
-
-    :raises ValueError: see above; a grade without a level, or a level of what is none.
-    """
-    check_kind("answer", answer, Grades, "Grades.of(levels), as there are grades")
-    assert answer is not None
-    _whole(answer.numbers, "answer", len(kind))
-    answer.check()
-    for i in np.flatnonzero((kind == GRADE) != (answer.numbers != 0))[:1]:
-        raise ValueError(
-            f"Event {i} is a {KINDS[kind[i]].name} with the level {answer.numbers[i]}; give a "
-            "grade a level other than 0, and all else 0."
-        )
 
 
 def _joined(every: Sequence[Answers], name: str) -> Any:

@@ -143,8 +143,10 @@ class Duels(OfItems, OfAnswers):
         labels: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
         known = Items.of(items, item_ids, feature_names, transform, item)
-        won, lost = _sides(winners, losers, known)
+        won, lost = _array(winners, "winners"), _array(losers, "losers")
+        check_shape("winners", won, "t", hint=", at least one duel")
         t = len(won)
+        check_shape("losers", lost, t, hint=", one for each winner")
         answer, kind = _answers(grades, levels, ties is not None, t), None
         if answer is not None:
             kind = kinds_of_grades(answer)
@@ -156,8 +158,8 @@ class Duels(OfItems, OfAnswers):
         if labels is not None:
             check_kind("labels", labels, Mapping, "labels by the names of their columns")
         events = Answers.between(
-            won,
-            lost,
+            _indices(won, "winners", known),
+            _indices(lost, "losers", known),
             kind=kind,
             counts=None if counts is None else _array(counts, "counts"),
             weights=None if weights is None else _array(weights, "weights"),
@@ -226,13 +228,17 @@ class Duels(OfItems, OfAnswers):
         for array in (rows, given.counts, each):
             if array is not None:
                 array.setflags(write=False)
+        if people_features is not None:
+            if merged.person is None:
+                raise together.refused(features_of_people=True, duels_of_nobody=True)
+            people_features = PeopleFeatures.given(people_features, merged.person.names)
         self.__dict__.update(  # frozen for all others
             known=known,
             events=merged,
             rows_given=rows,
             counts_given=given.counts,
             weights_given=each,
-            people_features=_of_people(people_features, merged),
+            people_features=people_features,
             unused_columns=tuple(unused_columns),
             roles=columns_of_roles(roles),
         )
@@ -513,17 +519,6 @@ class Duels(OfItems, OfAnswers):
         )
 
 
-def _sides(
-    winners: npt.ArrayLike, losers: npt.ArrayLike, known: Items
-) -> tuple[IntArray, IntArray]:
-    """Rows of winners and losers, (t,) each."""
-    won, lost = _array(winners, "winners"), _array(losers, "losers")
-    check_shape("winners", won, "t", hint=", at least one duel")
-    check_shape("losers", lost, len(won), hint=", one for each winner")
-    n, ids = len(known.features), known.ids
-    return _indices(won, "winners", n, ids), _indices(lost, "losers", n, ids)
-
-
 def _checked_events(events: Answers, known: Items) -> Answers:
     """Events between rows that are there, with the labels that they use."""
     check_kind("events", events, Answers, "Answers, as Answers.between(winners, losers) makes them")
@@ -628,18 +623,6 @@ def _labelled(given: Any, name: str, t: int) -> Any:
         return None
     labels = _per_duel(given, name, t).tolist()
     return Codes.of([int(x) if isinstance(x, float) and x.is_integer() else x for x in labels])
-
-
-def _of_people(given: Any, events: Answers) -> PeopleFeatures | None:
-    """Features of the people of some events, checked.
-
-    :raises ValueError: what `PeopleFeatures.given` raises; features of nobody.
-    """
-    if given is None:
-        return None
-    if events.person is None:
-        raise together.refused(features_of_people=True, duels_of_nobody=True)
-    return PeopleFeatures.given(given, events.person.names)
 
 
 def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
@@ -763,10 +746,9 @@ def _whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _indices(
-    values: npt.NDArray[Any], label: str, n: int, ids: tuple[Hashable, ...] | None
-) -> IntArray:
+def _indices(values: npt.NDArray[Any], label: str, known: Items) -> IntArray:
     """Row indices."""
+    n, ids = len(known.features), known.ids
     if values.dtype.kind in "iu" or (
         values.dtype.kind == "O" and all(_whole(value) for value in values)
     ):

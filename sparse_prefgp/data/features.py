@@ -101,7 +101,12 @@ class FeatureTransform:
             or columns of which none varies.
         """
         found = cls._of_columns(frame, numeric, categorical, where)
-        found = found._with_texts(frame, texts, won)
+        made = {name: TextTransform.fit(texts_in(frame, name), won) for name in texts}
+        found = replace(
+            found,
+            texts=tuple(TextColumn(name, one) for name, one in made.items() if one.names),
+            dropped=(*found.dropped, *(name for name, one in made.items() if not one.names)),
+        )
         features = found.feature_names
         if found.dropped and not features and not vectors:
             raise ValueError(
@@ -165,15 +170,6 @@ class FeatureTransform:
             tuple(levels.values()),
             tuple(dropped),
             tuple(dates),
-        )
-
-    def _with_texts(self, frame: Any, texts: Sequence[str], won: Won | None) -> FeatureTransform:
-        """With features of columns of texts; those that do not differ are dropped."""
-        found = {name: TextTransform.fit(texts_in(frame, name), won) for name in texts}
-        return replace(
-            self,
-            texts=tuple(TextColumn(name, one) for name, one in found.items() if one.names),
-            dropped=(*self.dropped, *(name for name, one in found.items() if not one.names)),
         )
 
     def _without(self, names: Sequence[str]) -> FeatureTransform:

@@ -30,14 +30,20 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
             f"The {'new' if new.item_ids is None else 'old'} duels have no item ids, and the "
             "others have; give both (Duels(…, item_ids=…)), or neither."
         )
-    place, item = _by_rows(old, new) if old.item_ids is None else _by_ids(old, new)
+    if old.item_ids is None:
+        rows = [np.column_stack([duels.items + 0.0, duels.item]) for duels in (old, new)]
+        place = _placed(*([row.tobytes() for row in each] for each in rows))
+        item = new.item
+    else:
+        place, item = _by_ids(old, new)
     added = np.flatnonzero(place >= old.num_items)
     ids: tuple[Hashable, ...] | None = None
     if old.item_ids is not None and new.item_ids is not None:
         ids = (*old.item_ids, *(new.item_ids[i] for i in added))
-    given, rows = new.given, old.item_rows
-    if rows is not None:
-        rows = None if new.item_rows is None else rows.followed_by(new.item_rows.select(added))
+    given, item_rows = new.given, old.item_rows
+    if item_rows is not None:
+        others = new.item_rows
+        item_rows = None if others is None else item_rows.followed_by(others.select(added))
     return Duels.from_events(
         np.concatenate([old.items, new.items[added]]),
         old.given.followed_by(given.saying(place[given.sides])),
@@ -45,7 +51,7 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
         item_ids=ids,
         feature_names=old.feature_names,
         transform=old.transform,
-        item_rows=rows,
+        item_rows=item_rows,
         people_features=old.people_features,
         roles=old.roles,
     )
@@ -77,16 +83,6 @@ def _by_ids(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
             free = max(free, 1 + of_new[mine])
         item[i] = of_new[mine]
     return place, item
-
-
-def _by_rows(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
-    """The same where numbers of items are those of before."""
-
-    def keys(duels: Duels) -> list[bytes]:
-        each = np.column_stack([duels.items + 0.0, duels.item])
-        return [row.tobytes() for row in each]
-
-    return _placed(keys(old), keys(new)), new.item
 
 
 def _placed(old: Sequence[Hashable], new: Sequence[Hashable]) -> IntArray:

@@ -13,7 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -261,7 +261,7 @@ class TextTransform(Kept):
         statistics alone."""
         plain, words = _read(texts)
         kept = [STATISTICS.index(name) for name in self.statistics]
-        values = _statistics(plain, words, self._common)[:, kept]
+        values = _statistics(plain, words, frozenset(self.common))[:, kept]
         standard = (values - self.mean) / self.scale
         columns = [standard, self.directions.scores(words) / self.spread]
         if self.score is not None:
@@ -330,10 +330,6 @@ class TextTransform(Kept):
             f"TextTransform({len(self.statistics)} statistics, {self.directions.size} directions "
             f"of {len(self.directions.terms.names):,} words)"
         )
-
-    @cached_property
-    def _common(self) -> frozenset[str]:
-        return frozenset(self.common)
 
 
 def said_of_texts(texts: Sequence[str], where: Callable[[int], str]) -> list[str]:

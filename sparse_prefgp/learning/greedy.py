@@ -189,21 +189,13 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
     half = solve_triangular(lower[0], q, lower=True)
     kappa = 1.0 + np.sum(columns * weighted, 0) - np.sum(half * half, 0)
     rho = columns.T @ summed - q.T @ cho_solve(lower, h)
-    trace = np.sum(columns * _weighted_residual(model, columns, weighted), 0)
+    residual = weighted  # A' of the weights of ½ k~ in the bound times A columns
+    if not model.engine.takes_expectations:
+        counts = as_float(problem.graph.counts) / problem.noise
+        residual = problem.graph.laplacian.matmul(counts, as_float(columns)).numpy()
+    trace = np.sum(columns * residual, 0)
     gains[useful] = 0.5 * rho**2 / kappa - 0.5 * np.log(kappa) + 0.5 * trace
     return gains
-
-
-def _weighted_residual(
-    model: PreferenceGP, columns: FloatArray, weighted: FloatArray
-) -> FloatArray:
-    """A' of the weights of ½ k~ in the bound times A columns; weighted: the same of c tau."""
-    if model.engine.takes_expectations:
-        return weighted
-    problem = model.problem()
-    counts = as_float(problem.graph.counts) / problem.noise
-    found: FloatArray = problem.graph.laplacian.matmul(counts, as_float(columns)).numpy()
-    return found
 
 
 def greedy_em(

@@ -484,8 +484,13 @@ class _InChunks(_Run):
     def made(self) -> OptimisationReport:
         model, settings = self._model, self._settings
         if np.isnan(self._reached.first[0]):
-            first = (self._evidence_start(), self._objective.log_prior())
-            self._keep(RunState(first))
+            before, evidence = model.infer(progress=settings.progress), model.log_evidence()
+            if not np.isfinite(evidence):
+                raise NotFinite(
+                    f"The log evidence is not finite at the first parameters ({before}); "
+                    f"{REMEDIES}."
+                )
+            self._keep(RunState((evidence, self._objective.log_prior())))
         place, total = self._place(), model.duels.num_duels
         if place is not None:
             self._objective.set(place.position)
@@ -526,15 +531,6 @@ class _InChunks(_Run):
             limits=ends,
             **more,
         )
-
-    def _evidence_start(self) -> float:
-        before = self._model.infer(progress=self._settings.progress)
-        found = self._model.log_evidence()
-        if not np.isfinite(found):
-            raise NotFinite(
-                f"The log evidence is not finite at the first parameters ({before}); {REMEDIES}."
-            )
-        return found
 
     def _on_subset(self) -> Curvature:
         """Climb on the subset, moving the parameters of the model itself; what that teaches of the
