@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.sets import (
     Covering,
     SetForm,
@@ -27,7 +28,7 @@ from sparse_prefgp.data.sets import (
     top,
 )
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray, runs
+from sparse_prefgp.support.arrays import AnyArray, BoolArray, FloatArray, IntArray, runs
 from sparse_prefgp.support.checks import as_numbers, check_kind, check_shape
 from sparse_prefgp.support.words import shortened
 
@@ -109,7 +110,7 @@ def _each_unknown(numbers: IntArray) -> IntArray:
     return _narrow(numbers)
 
 
-def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _narrow(numbers: AnyArray) -> AnyArray:
     """The same whole numbers in the smallest integers that hold them."""
     low, high = (int(extreme(numbers, initial=0)) for extreme in (np.min, np.max))
     width = np.promote_types(np.min_scalar_type(min(low, -1)), np.min_scalar_type(high))
@@ -245,7 +246,7 @@ COLUMNS = {
 }
 
 
-def _each(values: Any, change: Callable[[npt.NDArray[Any]], Any]) -> Any:
+def _each(values: Any, change: Callable[[AnyArray], Any]) -> Any:
     """A column whose numbers are changed; names stay."""
     if isinstance(values, Mapping):
         return {name: _each(one, change) for name, one in values.items()}
@@ -254,9 +255,9 @@ def _each(values: Any, change: Callable[[npt.NDArray[Any]], Any]) -> Any:
     return change(values)
 
 
-def arrays_of(values: Any) -> list[npt.NDArray[Any]]:
+def arrays_of(values: Any) -> list[AnyArray]:
     """The numbers of a column: one array, but of labels."""
-    arrays: list[npt.NDArray[Any]] = []
+    arrays: list[AnyArray] = []
     _each(values, arrays.append)
     return arrays
 
@@ -419,7 +420,7 @@ class Answers:
             return self.whole(fill).astype(np.float64)
         return np.broadcast_to(np.int8(fill) if name == "kind" else np.int64(fill), len(self))
 
-    def said(self) -> list[npt.NDArray[Any]]:
+    def said(self) -> list[AnyArray]:
         """What there is besides sides and counts, as arrays, for a fingerprint."""
         arrays = []
         for name, values in self.columns.items():
@@ -455,7 +456,7 @@ class Answers:
         return np.asarray(self.whole("kind"))
 
     @property
-    def counts(self) -> npt.NDArray[Any]:
+    def counts(self) -> AnyArray:
         """(e,) how often each was said."""
         return np.asarray(self.whole("counts"))
 
@@ -801,7 +802,7 @@ class Answers:
         _, first, number = np.unique(key, return_index=True, return_inverse=True)
         return first, number.reshape(-1)
 
-    def _per_place(self, values: IntArray) -> list[npt.NDArray[Any]]:
+    def _per_place(self, values: IntArray) -> list[AnyArray]:
         """Values (s,) of all sides as those of each first side, second side, …, (e,) each.
 
         Where an event has no such side it is -1.
@@ -1072,14 +1073,14 @@ def _joined_codes(every: Sequence[Codes], column: str | None) -> Codes:
     return Codes(_each_unknown(numbers), names, column)
 
 
-def _ranks(values: npt.NDArray[Any]) -> IntArray:
+def _ranks(values: AnyArray) -> IntArray:
     """A whole number for each value or row, equal for equal ones, in their order."""
     axis = None if values.ndim == 1 else 0
     # Adding zero makes -0.0 and 0.0 the same.
     return np.unique(values + 0.0, axis=axis, return_inverse=True)[1].reshape(-1)
 
 
-def _checked_ordered(ordered: Any, kind: npt.NDArray[Any], sizes: IntArray) -> IntArray | None:
+def _checked_ordered(ordered: Any, kind: AnyArray, sizes: IntArray) -> IntArray | None:
     """How many sides of each event come first in order.
 
     :raises ValueError: none, or all or all but one, of a "top"; any of something else.
@@ -1103,7 +1104,7 @@ def _checked_ordered(ordered: Any, kind: npt.NDArray[Any], sizes: IntArray) -> I
     return found if tops.any() else None
 
 
-def _one_number(columns: Sequence[npt.NDArray[Any]]) -> IntArray:
+def _one_number(columns: Sequence[AnyArray]) -> IntArray:
     """A whole number for each row of columns (e,) of whole numbers, in the order of the rows."""
     key = np.zeros(len(columns[0]), dtype=np.int64)
     size = 1  # of the numbers so far
@@ -1144,7 +1145,7 @@ def _by_event(parts: Sequence[Doors]) -> Doors:
     return Doors(*columns)
 
 
-def _of_pairs(pairs: IntArray, limits: npt.NDArray[Any], cuts: npt.NDArray[Any]) -> Doors:
+def _of_pairs(pairs: IntArray, limits: AnyArray, cuts: AnyArray) -> Doors:
     """One z of each event."""
     e = len(pairs)
     return Doors(pairs, limits, cuts.astype(np.int8), np.arange(e), np.ones(e))
@@ -1230,9 +1231,7 @@ def kinds_of_grades(answer: Grades) -> npt.NDArray[np.int8]:
 FLAGGED = {number: kind for number, kind in enumerate(KINDS) if kind.column is not None}
 
 
-def kinds_of(
-    flags: Mapping[int, BoolArray], size: int, where: Callable[[int], str]
-) -> npt.NDArray[np.int8]:
+def kinds_of(flags: Mapping[int, BoolArray], size: int, where: Where) -> npt.NDArray[np.int8]:
     """The kind of each of some rows, (size,): a win where no flag says another.
 
     :param flags: (size,) of kinds in `FLAGGED`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -23,13 +23,13 @@ from sparse_prefgp.data.answers import (
     check_covariate_names,
     kinds_of_grades,
 )
-from sparse_prefgp.data.flags import flags_of
+from sparse_prefgp.data.flags import Where, flags_of
 from sparse_prefgp.data.items import Items, OfItems, check_features
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_shape, numbers
 from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.tell.result import Result
@@ -126,7 +126,7 @@ class Duels(OfItems, OfAnswers):
         losers: npt.ArrayLike,
         counts: npt.ArrayLike | None = None,
         *,
-        item_ids: Sequence[Hashable] | npt.NDArray[Any] | None = None,
+        item_ids: Sequence[Hashable] | AnyArray | None = None,
         feature_names: Sequence[str] | None = None,
         transform: FeatureTransform | None = None,
         ties: npt.ArrayLike | None = None,
@@ -625,7 +625,7 @@ def _labelled(given: Any, name: str, t: int) -> Any:
     return Codes.of([int(x) if isinstance(x, float) and x.is_integer() else x for x in labels])
 
 
-def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
+def _per_duel(values: npt.ArrayLike, name: str, t: int) -> AnyArray:
     array = _array(values, name)
     check_shape(name, array, t, hint=", one for each duel")
     return array
@@ -718,7 +718,7 @@ class DuelsSummary(Result):
         return facts_table("", self.rows())
 
 
-def check_total(counts: IntArray, where: Callable[[int], str]) -> None:
+def check_total(counts: IntArray, where: Where) -> None:
     """Refuse counts, each at most MAX_COUNT, whose sum is larger.
 
     :raises ValueError: the sum is above MAX_COUNT; `where` names the row at which it gets there.
@@ -732,7 +732,7 @@ def check_total(counts: IntArray, where: Callable[[int], str]) -> None:
         )
 
 
-def _array(values: npt.ArrayLike, label: str) -> npt.NDArray[Any]:
+def _array(values: npt.ArrayLike, label: str) -> AnyArray:
     try:
         return np.asarray(values)
     except ValueError:
@@ -746,7 +746,7 @@ def _whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _indices(values: npt.NDArray[Any], label: str, known: Items) -> IntArray:
+def _indices(values: AnyArray, label: str, known: Items) -> IntArray:
     """Row indices."""
     n, ids = len(known.features), known.ids
     if values.dtype.kind in "iu" or (

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.flags import IMPUTATION_HINT, refuse_cells
+from sparse_prefgp.data.flags import IMPUTATION_HINT, Where, refuse_cells
 from sparse_prefgp.data.kept import in_tuples
 from sparse_prefgp.data.reduction import (
     MOST_FEATURES,
@@ -25,7 +25,7 @@ from sparse_prefgp.data.reduction import (
 from sparse_prefgp.data.texts import SCORE, TextTransform
 from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.data.word_score import Won
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.plain import plain as plain_of
@@ -75,7 +75,7 @@ class FeatureTransform:
         frame: Any,
         numeric: Sequence[str],
         categorical: Sequence[str] = (),
-        where: Callable[[int], str] = _plain_row,
+        where: Where = _plain_row,
         *,
         vectors: Sequence[str] = (),
         texts: Sequence[str] = (),
@@ -131,7 +131,7 @@ class FeatureTransform:
         frame: Any,
         numeric: Sequence[str],
         categorical: Sequence[str],
-        where: Callable[[int], str],
+        where: Where,
     ) -> FeatureTransform:
         """Numbers and levels, each a feature of its own."""
         numbers: dict[str, tuple[float, float]] = {}
@@ -290,7 +290,7 @@ class FeatureTransform:
         """Raw columns of vectors, all of which are reduced."""
         return () if self.reduced is None else self.reduced.vectors
 
-    def apply(self, frame: Any, where: Callable[[int], str] = _plain_row) -> FloatArray:
+    def apply(self, frame: Any, where: Where = _plain_row) -> FloatArray:
         """Features (n, D) of raw items: a data frame, or a mapping from column name to values.
 
         Without any column, as for items without features, it must be a data frame.
@@ -421,7 +421,7 @@ class FeatureTransform:
             plain["reduced"] = self.reduced.to_dict()
         return plain
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """What belongs to `to_dict` besides, by names that begin with `transform_`; often none."""
         found = {} if self.reduced is None else self.reduced.arrays()
         for k, one in enumerate(self.texts):
@@ -431,7 +431,7 @@ class FeatureTransform:
 
     @classmethod
     def from_dict(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]] | None = None
+        cls, values: Mapping[str, Any], arrays: Mapping[str, AnyArray] | None = None
     ) -> FeatureTransform:
         """The inverse of `to_dict` and `arrays`.
 
@@ -475,7 +475,7 @@ class Reduced:
         frame: Any,
         inputs: FeatureTransform,
         vectors: Sequence[str],
-        where: Callable[[int], str],
+        where: Where,
         items: int | None = None,
     ) -> Reduced:
         """Find the directions of the rows of `frame`, see `Reduction.fit`."""
@@ -516,7 +516,7 @@ class Reduced:
         """One name for all directions: that of the only raw column, or `reduced features`."""
         return self.names[0] if len(self.names) == 1 else "reduced features"
 
-    def apply(self, frame: Any, where: Callable[[int], str]) -> FloatArray:
+    def apply(self, frame: Any, where: Where) -> FloatArray:
         """Scores (n, r), as `FeatureTransform.apply`."""
         return self.reduction.apply(_parts(frame, self.inputs, self.vectors, where), where)
 
@@ -528,14 +528,12 @@ class Reduced:
             "reduction": self.reduction.to_dict(),
         }
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """As of a `FeatureTransform`."""
         return {f"{_PREFIX}{name}": array for name, array in self.reduction.arrays().items()}
 
     @classmethod
-    def from_dict(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-    ) -> Reduced:
+    def from_dict(cls, values: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Reduced:
         """The inverse."""
         return cls(
             FeatureTransform.from_dict(values["inputs"]),
@@ -568,9 +566,7 @@ class TextColumn(NamedTuple):
         return f"{self.column}: {SCORE}"
 
 
-def _beginning(
-    prefix: str, arrays: Mapping[str, npt.NDArray[Any]] | None
-) -> dict[str, npt.NDArray[Any]]:
+def _beginning(prefix: str, arrays: Mapping[str, AnyArray] | None) -> dict[str, AnyArray]:
     """The arrays whose names begin so, by the rest of their names."""
     each = (arrays or {}).items()
     return {name.removeprefix(prefix): array for name, array in each if name.startswith(prefix)}
@@ -583,7 +579,7 @@ NO_FEATURES = FeatureTransform((), (), ())
 
 
 def _parts(
-    frame: Any, inputs: FeatureTransform, vectors: Sequence[str], where: Callable[[int], str]
+    frame: Any, inputs: FeatureTransform, vectors: Sequence[str], where: Where
 ) -> list[Part]:
     """What is reduced, side by side: each input column group (n, some), then the vectors."""
     wide = inputs.apply(frame, where)
@@ -600,7 +596,7 @@ def texts_in(frame: Any, name: str) -> list[str]:
     return ["" if _is_missing(value) else str(value) for value in _column(frame, name)]
 
 
-def vectors_in(frame: Any, name: str, where: Callable[[int], str]) -> VectorRows:
+def vectors_in(frame: Any, name: str, where: Where) -> VectorRows:
     """A raw column of vectors.
 
     :param where: how a message names row i.
@@ -657,7 +653,7 @@ def holds_dates(column: Any) -> bool:
 def numeric_column(
     frame: Any,
     name: str,
-    where: Callable[[int], str] = _plain_row,
+    where: Where = _plain_row,
     dates: bool = False,
     otherwise: str = _LEAVE_OUT,
 ) -> FloatArray:
@@ -696,7 +692,7 @@ def numeric_column(
 
 
 def days_in(
-    column: Any, name: str, where: Callable[[int], str], remedy: str = _WRITE_DATES + _LEAVE_OUT
+    column: Any, name: str, where: Where, remedy: str = _WRITE_DATES + _LEAVE_OUT
 ) -> FloatArray:
     """Days since 1970-01-01, (n,); a date with a zone is taken in UTC.
 
@@ -723,7 +719,7 @@ def days_in(
 def text_column(
     frame: Any,
     name: str,
-    where: Callable[[int], str] = _plain_row,
+    where: Where = _plain_row,
     levels: Collection[str] = (),
 ) -> npt.NDArray[np.object_]:
     """One raw column as (n,) strings.

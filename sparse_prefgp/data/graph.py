@@ -24,7 +24,7 @@ from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.data.sets import shared_noise
-from sparse_prefgp.support.arrays import runs
+from sparse_prefgp.support.arrays import AnyArray, runs
 from sparse_prefgp.support.custom_gradient import custom_gradient
 from sparse_prefgp.support.linalg import by_numpy
 
@@ -41,9 +41,9 @@ Held = TypeVar("Held")
 class Links(ABC):
     """Which row loses to which: all that sums over sites and differences of sites are made of."""
 
-    winners: np.ndarray
+    winners: AnyArray
     """(t,) rows of the two ends of each site."""
-    losers: np.ndarray
+    losers: AnyArray
     """(t,) rows of the two ends of each site."""
     passing: bool = False
     """The links of a chunk of duels that is worked on once, for which nothing is laid out in
@@ -101,7 +101,7 @@ class Links(ABC):
     def num_sites(self) -> int:
         return len(self.winners)
 
-    def same_ends(self, rows: np.ndarray) -> np.ndarray:
+    def same_ends(self, rows: AnyArray) -> AnyArray:
         """Which sites compare a row with itself, (t,).
 
         :param rows: (n, D), distinct where links stay.
@@ -116,7 +116,7 @@ class ChunkLinks(Links):
 
     passing = True
 
-    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+    def __init__(self, num_rows: int, winners: AnyArray, losers: AnyArray) -> None:
         self._num_rows, self.winners, self.losers = num_rows, winners, losers
 
     @property
@@ -127,14 +127,14 @@ class ChunkLinks(Links):
 class Noises(NamedTuple):
     """The noise of sites that share some: one for each alternative and look at a set."""
 
-    draws: np.ndarray
+    draws: AnyArray
     """(t, 2) the noise of winner and loser of each site, by a number within its look."""
-    look: np.ndarray
+    look: AnyArray
     """(t,) the look at a set that each site is of, 0, 1, … without a gap."""
-    own: np.ndarray
+    own: AnyArray
     """(t,) how much of it, in units of sigma², is the site's own."""
 
-    def of_sites(self, sites: np.ndarray) -> np.ndarray:
+    def of_sites(self, sites: AnyArray) -> AnyArray:
         """The covariance (..., b, b) of the noise of sites (..., b) of a look, at sigma² = 1.
 
         :param sites: their numbers, t where there is none.
@@ -148,45 +148,45 @@ class Noises(NamedTuple):
 class DuelGraph(Links):
     """Distinct items and sites."""
 
-    rows: np.ndarray
+    rows: AnyArray
     """(n, D) distinct feature rows of the items that take part in a duel; of a chunk, of all."""
-    winners: np.ndarray
+    winners: AnyArray
     """(t,) row of the winner of each site."""
-    losers: np.ndarray
+    losers: AnyArray
     """(t,) row of the loser of each site."""
-    counts: np.ndarray
+    counts: AnyArray
     """(t,) how many duels the site stands for, with their weights."""
-    lower: np.ndarray
+    lower: AnyArray
     """(t,) lower limit of v = f(loser) - f(winner) + noise where the margin is 0; -inf for a win.
     """
-    upper: np.ndarray
+    upper: AnyArray
     """(t,) upper limit of that v; 0 for a win."""
-    row_of_item: np.ndarray
+    row_of_item: AnyArray
     """(number of items in the data,) row of each item, -1 where it takes no part."""
-    cuts: np.ndarray | None = None
+    cuts: AnyArray | None = None
     """(t, 2) at which cut each limit stands, with its sign; None for (0, -1), that of wins,
     everywhere."""
     events: Answers | None = None
     """What was said, between these rows, equal events once; None where it is not needed."""
-    event: np.ndarray | None = None
+    event: AnyArray | None = None
     """(t,) the event of each site, ascending; None where each has one site."""
-    event_of_duel: np.ndarray | None = None
+    event_of_duel: AnyArray | None = None
     """(duels as given,) the event of each, before equal ones were merged; None where every event is
     a duel of its own.
     """
-    count_of_duel: np.ndarray | None = None
+    count_of_duel: AnyArray | None = None
     """(duels as given,) the count of each; None where `event_of_duel` is."""
-    blocks: np.ndarray | None = None
+    blocks: AnyArray | None = None
     """(t,) block of each site, 0, 1, … without a gap, where the prior has blocks."""
     layout: RowLayout = NO_FEATURES
     """What the columns of a row are."""
-    groups: np.ndarray | None = None
+    groups: AnyArray | None = None
     """(t,) the number of the group of each site, None without groups."""
-    people: np.ndarray | None = None
+    people: AnyArray | None = None
     """(t,) the number of whose preference each site is, None where all are one."""
     noises: Noises | None = None
     """Of which sides' noises the noise of each site is made; None where each has its own."""
-    said: np.ndarray | None = None
+    said: AnyArray | None = None
     """(2, t, c) columns from the D-th on of winners and losers, where rows are those of items."""
     passing: bool = False
     """A chunk of duels that is worked on once; rows may be equal then."""
@@ -230,7 +230,7 @@ class DuelGraph(Links):
         )
 
     @classmethod
-    def of_events(cls, rows: np.ndarray, events: Answers, **more: Any) -> DuelGraph:
+    def of_events(cls, rows: AnyArray, events: Answers, **more: Any) -> DuelGraph:
         """The sites of events between some rows: one for each z behind their doors."""
         doors = events.doors()
         weight = events.totals[doors.event] * doors.weight
@@ -247,7 +247,7 @@ class DuelGraph(Links):
         )
 
     @classmethod
-    def behind(cls, doors: Doors, rows: np.ndarray, **more: Any) -> DuelGraph:
+    def behind(cls, doors: Doors, rows: AnyArray, **more: Any) -> DuelGraph:
         """The sites behind some doors, whose weight counts all copies."""
         winners, losers = np.ascontiguousarray(doors.features.T)
         return cls(
@@ -261,7 +261,7 @@ class DuelGraph(Links):
             **more,
         )
 
-    def in_blocks(self, blocks: np.ndarray) -> DuelGraph:
+    def in_blocks(self, blocks: AnyArray) -> DuelGraph:
         """The graph whose events stand for equal duels of one block only.
 
         :param blocks: of each duel as given, 0, 1, … without a gap.
@@ -280,7 +280,7 @@ class DuelGraph(Links):
             count_of_duel=counts,
         )
 
-    def taking(self, number: np.ndarray, totals: np.ndarray) -> DuelGraph:
+    def taking(self, number: AnyArray, totals: AnyArray) -> DuelGraph:
         """Some events, by their numbers, that count as `totals`, over the same rows."""
         assert self.events is not None
         events = self.events.take(number).saying(counts=totals, weights=None)
@@ -305,25 +305,25 @@ class DuelGraph(Links):
             count_of_duel=totals if count is None else count,
         )
 
-    def of_sides(self, columns: Sequence[int]) -> np.ndarray:
+    def of_sides(self, columns: Sequence[int]) -> AnyArray:
         """Some columns of the winner and of the loser of each site, (2, t, number of columns)."""
         if self.said is not None:
             return self.said[..., np.asarray(columns) - self.rows.shape[1]]
         values = self.rows[:, columns]
         return np.stack([values[self.winners], values[self.losers]])
 
-    def of_sites(self, values: np.ndarray) -> np.ndarray:
+    def of_sites(self, values: AnyArray) -> AnyArray:
         """Values (number of events,) of each event as those of its sites, (t,)."""
         return values if self.event is None else values[self.event]
 
     @cached_property
-    def sites_of_duels(self) -> np.ndarray:
+    def sites_of_duels(self) -> AnyArray:
         """The sites of each duel as given, one duel after the other."""
         if self.event_of_duel is None:
             return np.arange(self.num_sites)
         return self.sites_of(self.event_of_duel)
 
-    def sites_of(self, events: np.ndarray) -> np.ndarray:
+    def sites_of(self, events: AnyArray) -> AnyArray:
         """The sites of some events, by their numbers, one event after the other."""
         if self.event is None:
             return events
@@ -331,7 +331,7 @@ class DuelGraph(Links):
         return runs(np.append(0, np.cumsum(sizes))[events], sizes[events])
 
     @property
-    def first_sites(self) -> np.ndarray:
+    def first_sites(self) -> AnyArray:
         """The first site of each event."""
         if self.event is None:
             return np.arange(self.num_sites)
@@ -351,13 +351,13 @@ class DuelGraph(Links):
             return len(self.event_of_duel)
         return self.num_sites if self.event is None else int(self.event[-1]) + 1
 
-    def of_duels(self, values: np.ndarray) -> np.ndarray:
+    def of_duels(self, values: AnyArray) -> AnyArray:
         """Values (t,) that all sites of an event share as those of each duel as given."""
         values = values if self.event is None else values[self.first_sites]
         return values if self.event_of_duel is None else values[self.event_of_duel]
 
     @cached_property
-    def won(self) -> np.ndarray:
+    def won(self) -> AnyArray:
         """Which sites say who won, (t,): all but ties."""
         return np.ones(self.num_sites, bool) if self.cuts is None else self.cuts[:, 1] <= 0
 
@@ -374,7 +374,7 @@ class DuelGraph(Links):
         return bool(np.all(np.isneginf(self.lower)) and np.all(np.isfinite(self.upper)))
 
     @cached_property
-    def comparisons(self) -> np.ndarray:
+    def comparisons(self) -> AnyArray:
         """Duels that each row takes part in, (n,)."""
         ends = np.concatenate([self.winners, self.losers])
         return np.bincount(ends, weights=np.tile(self.counts, 2), minlength=self.num_rows)
@@ -389,7 +389,7 @@ class DuelGraph(Links):
         return n - int(connected_components(adjacency, directed=False)[0])
 
     @cached_property
-    def items(self) -> tuple[np.ndarray, np.ndarray]:
+    def items(self) -> tuple[AnyArray, AnyArray]:
         """Distinct rows without what is said of a duel, and which of them each row is of, (n,)."""
         if not self.layout.covariates:
             return self.rows, np.arange(self.num_rows)
@@ -404,7 +404,7 @@ class DuelGraph(Links):
         numbered = self.layout.numbered
         return len(np.unique(self.rows[:, self.layout.number]) if numbered else self.items[0])
 
-    def buckets(self, blocks: np.ndarray) -> tuple[Bucket, ...]:
+    def buckets(self, blocks: AnyArray) -> tuple[Bucket, ...]:
         """The sites of blocks (t,) as arrays of equal shape; the last layout is held."""
         held, layout = self._held.get("buckets", (None, ()))
         if held is None or not np.array_equal(held, blocks):
@@ -424,7 +424,7 @@ class DuelGraph(Links):
         return {}
 
 
-def _of_sites(codes: Codes | None, doors: Doors) -> np.ndarray | None:
+def _of_sites(codes: Codes | None, doors: Doors) -> AnyArray | None:
     """The number of the label of each site, (t,)."""
     return None if codes is None else codes.numbers[doors.event].astype(np.int64)
 
@@ -442,12 +442,12 @@ def noises_of(doors: Doors) -> Noises:
 
 
 def _with_sides(
-    rows: np.ndarray,
+    rows: AnyArray,
     said: Answers,
-    row_of_item: np.ndarray,
+    row_of_item: AnyArray,
     layout: RowLayout,
     dated: Dated | None,
-) -> tuple[np.ndarray, Answers, np.ndarray]:
+) -> tuple[AnyArray, Answers, AnyArray]:
     """Rows that hold what is said of their side too, the events between them, and the row of each
     item (n,) where nothing is said of it, -1 where there is none."""
     columns = [said.sides.astype(float)]
@@ -471,7 +471,7 @@ def _with_sides(
 class Incidence:
     """A' (n × t), +1 where a row loses and -1 where it wins, in CSR order."""
 
-    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+    def __init__(self, num_rows: int, winners: AnyArray, losers: AnyArray) -> None:
         proper = np.flatnonzero(winners != losers)  # between equal rows +1 and -1 cancel
         row = np.concatenate([losers[proper], winners[proper]])
         column = np.tile(proper, 2)
@@ -495,7 +495,7 @@ class Laplacian:
     diagonal of weighted degrees and S the strict upper triangle of weighted pairs.
     """
 
-    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+    def __init__(self, num_rows: int, winners: AnyArray, losers: AnyArray) -> None:
         proper = winners != losers  # a duel between equal rows has z = 0 and no weight
         first = np.minimum(winners, losers).astype(np.int64)
         key = np.where(proper, first * num_rows + np.maximum(winners, losers), -1)
@@ -537,9 +537,9 @@ class Laplacian:
         return self._num_rows
 
     @cached_property
-    def pairs(self) -> np.ndarray:
+    def pairs(self) -> AnyArray:
         """The ends of each pair that meets, the lower first, (P, 2)."""
-        found: np.ndarray = self._upper.numpy()
+        found: AnyArray = self._upper.numpy()
         return found
 
     def entries(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -574,14 +574,14 @@ class Laplacian:
 class PassingLaplacian:
     """`Laplacian` for weights that come once: nothing is sorted, nothing equal is merged."""
 
-    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+    def __init__(self, num_rows: int, winners: AnyArray, losers: AnyArray) -> None:
         self._num_rows, self._winners, self._losers = num_rows, winners, losers
 
     def _times(self, weights: tf.Tensor, dense: tf.Tensor, both: bool) -> tf.Tensor:
         """S dense with the share of each edge on one side of the diagonal, or (S + S') dense."""
         n, w, lose = self._num_rows, self._winners, self._losers
 
-        def multiply(dense: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        def multiply(dense: AnyArray, weights: AnyArray) -> AnyArray:
             degree = np.bincount(w, weights, n) + np.bincount(lose, weights, n)
             half = sparse.csr_matrix((weights, (w, lose)), shape=(n, n))
             found = np.multiply(degree[:, None] if both else 0.5 * degree[:, None], dense)
@@ -623,7 +623,7 @@ class Groups:
     values, and TensorFlow's own bincount adds in an order that is not always the same.
     """
 
-    def __init__(self, group: np.ndarray, size: int) -> None:
+    def __init__(self, group: AnyArray, size: int) -> None:
         self._group, self._size = np.asarray(group, np.intp), size
         self._tensor = None
         if len(group) < _COUNT_ABOVE:
@@ -635,7 +635,7 @@ class Groups:
         if self._tensor is not None:
             return tf.math.unsorted_segment_sum(values, self._tensor, self._size)
 
-        def add(numbers: np.ndarray) -> np.ndarray:
+        def add(numbers: AnyArray) -> AnyArray:
             found = np.bincount(self._group, weights=numbers, minlength=self._size)
             return found.astype(numbers.dtype, copy=False)
 

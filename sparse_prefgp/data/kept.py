@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from sparse_prefgp.support.arrays import AnyArray
 
 
 class Kept:
@@ -15,7 +16,7 @@ class Kept:
         """Plain values, ready for JSON; floats keep every bit. The rest is in `arrays`."""
         raise NotImplementedError
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """The arrays by name."""
         raise NotImplementedError
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.kept import Kept
 from sparse_prefgp.data.vectors import VectorRows, refuse_not_finite, rows_at_a_time
 from sparse_prefgp.support.arrays import FloatArray
@@ -70,7 +71,7 @@ class Reduction(Kept):
         cls,
         parts: Sequence[Part],
         blocks: Sequence[InputBlock],
-        where: Callable[[int], str],
+        where: Where,
         items: int | None = None,
     ) -> Reduction:
         """Find the directions of the rows of some blocks side by side, read in chunks.
@@ -164,7 +165,7 @@ class Reduction(Kept):
             found[block.name] = 1.0 if whole == 0.0 else min(1.0, float(kept / whole))
         return found
 
-    def apply(self, parts: Sequence[Part], where: Callable[[int], str]) -> FloatArray:
+    def apply(self, parts: Sequence[Part], where: Where) -> FloatArray:
         """Scores (n, r) of the rows of the same blocks, all divided by one number.
 
         Rounded to single precision, so that equal rows are equal however they are read.
@@ -218,7 +219,7 @@ class _SideBySide:
 
     parts: Sequence[Part]
     blocks: Sequence[InputBlock]
-    where: Callable[[int], str]
+    where: Where
 
     @property
     def length(self) -> int:

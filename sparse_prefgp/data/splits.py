@@ -19,7 +19,7 @@ from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import flags_of, refuse_cells
 from sparse_prefgp.data.table import PERSON, DuelTable
-from sparse_prefgp.support.arrays import BoolArray, IntArray, runs
+from sparse_prefgp.support.arrays import AnyArray, BoolArray, IntArray, runs
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 
 # Below, no person is held out whole: it would be a large part of what is known.
@@ -54,7 +54,7 @@ class Units:
     """(s,) the event that each of these is of, a row of the table."""
     what: str
     """What units are, for messages; more than one of them."""
-    labels: npt.NDArray[Any] | None = None
+    labels: AnyArray | None = None
     """Of units, by their number; None where they have none."""
     ordered: bool = False
     """Whether the last ones are held out, not some at random."""

@@ -11,14 +11,14 @@ import html
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.kept import Kept
 from sparse_prefgp.data.word_score import (
     GIVEN,
@@ -29,7 +29,7 @@ from sparse_prefgp.data.word_score import (
     learned,
     vectorizer_of,
 )
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray
 
 DIRECTIONS = 32
 MIN_TEXTS, MAX_SHARE = 3, 0.5  # in how many texts a word must be to count for the directions
@@ -292,7 +292,7 @@ class TextTransform(Kept):
             plain["score"] = self.score.to_dict()
         return plain
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         score = {} if self.score is None else self.score.arrays()
         return {
             "mean": self.mean,
@@ -304,9 +304,7 @@ class TextTransform(Kept):
         }
 
     @classmethod
-    def from_dict(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-    ) -> TextTransform:
+    def from_dict(cls, values: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> TextTransform:
         """The inverse of `to_dict` and `arrays`; before there were scores there was none."""
         own = {name.removeprefix("score_"): array for name, array in arrays.items()}
         score, scored = values.get("score"), values.get("scored")
@@ -332,7 +330,7 @@ class TextTransform(Kept):
         )
 
 
-def said_of_texts(texts: Sequence[str], where: Callable[[int], str]) -> list[str]:
+def said_of_texts(texts: Sequence[str], where: Where) -> list[str]:
     """What to know of texts before features are made of them, one sentence each."""
     found = []
     plain, words = _read(texts)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Answers
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
 
 FOLDS = 5
@@ -236,7 +236,7 @@ class WordScore:
         """Plain values, ready for JSON; the rest is in `arrays`."""
         return {"mean": self.mean, "scale": self.scale}
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """The arrays by name; names of terms are lines of bytes."""
         return {
             "words": _bytes_of(self.words.names),
@@ -249,9 +249,7 @@ class WordScore:
         }
 
     @classmethod
-    def from_dict(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-    ) -> WordScore:
+    def from_dict(cls, values: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> WordScore:
         """The inverse of `to_dict` and `arrays`."""
         return cls(
             Terms(_lines_in(arrays["words"]), arrays["words_idf"], WORDS),
@@ -435,6 +433,6 @@ def _bytes_of(names: Sequence[str]) -> npt.NDArray[np.uint8]:
     return np.frombuffer("\n".join(names).encode("utf-8", "surrogatepass"), dtype=np.uint8)
 
 
-def _lines_in(lines: npt.NDArray[Any]) -> tuple[str, ...]:
+def _lines_in(lines: AnyArray) -> tuple[str, ...]:
     text = lines.tobytes().decode("utf-8", "surrogatepass")
     return tuple(text.split("\n")) if text else ()

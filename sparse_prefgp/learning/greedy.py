@@ -31,7 +31,7 @@ from sparse_prefgp.learning.optimise import NotFinite, optimise
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import scale_is_free
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray
 from sparse_prefgp.support.checks import check_inducing_count, check_kind, check_number
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
@@ -132,7 +132,7 @@ class GreedyReport:
         return text
 
 
-def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
+def addition_gains(model: PreferenceGP, inputs: AnyArray) -> FloatArray:
     """What each candidate would add to Titsias' bound if it joined Z, at the sites as they are.
 
     With the sites held, T = diag(c tau) and s = c nu, the bound depends on Z through

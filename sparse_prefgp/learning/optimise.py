@@ -38,7 +38,7 @@ from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import AnyArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_least_gain, check_number
 from sparse_prefgp.support.defaults import LEAST_GAIN
 from sparse_prefgp.support.randomness import seed_of
@@ -378,7 +378,7 @@ class _InMemory(_Run):
             _check_perturbable(self._objective, settings)
         super().__init__(self._objective, settings, settings.keeper(model))
         # Of the best leg that was made here, at its end.
-        self._sites: tuple[np.ndarray, np.ndarray] | None = None
+        self._sites: tuple[AnyArray, AnyArray] | None = None
 
     def _place(self) -> LbfgsState | None:
         legs = [leg for leg in self._reached.legs if leg.ended != NOT_FINITE]

@@ -1,11 +1,14 @@
 """Types of arrays, for annotations, and runs of numbers."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+AnyArray = npt.NDArray[Any]
 
 
 def runs(starts: IntArray, sizes: IntArray) -> IntArray:
