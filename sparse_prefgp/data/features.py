@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -157,7 +156,7 @@ class FeatureTransform:
         levels: dict[str, tuple[str, ...]] = {}
         for name in categorical:
             text = text_column(frame, name, where)
-            found = tuple(str(level) for level in _encoder().fit(text[:, None]).categories_[0])
+            found = tuple(sorted(set(text)))
             if len(found) == 1:
                 dropped.append(name)
             else:
@@ -189,11 +188,7 @@ class FeatureTransform:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the D output columns; a level of a categorical column is `column=level`."""
-        coded = (
-            f"{name}={level}"
-            for name, levels in zip(self.categorical, self.categories, strict=True)
-            for level in levels
-        )
+        coded = (f"{name}={one}" for name, levels in self.known_levels.items() for one in levels)
         said = (f"{one.column}: {name}" for one in self.texts for name in one.transform.names)
         directions = () if self.reduced is None else self.reduced.reduction.names
         return (*self.numeric, *coded, *said, *directions)
@@ -238,9 +233,14 @@ class FeatureTransform:
                 return one.levels(name)[0]
         return ""
 
+    @property
+    def known_levels(self) -> dict[str, tuple[str, ...]]:
+        """Those of each categorical column."""
+        return dict(zip(self.categorical, self.categories, strict=True))
+
     def levels(self, name: str) -> tuple[str, ...]:
         """The known levels of a categorical column."""
-        return self.categories[self.categorical.index(name)]
+        return self.known_levels[name]
 
     def units(self, name: str) -> tuple[float, float] | None:
         """Mean and standard deviation of a numeric column, or of a statistic of a text; None of
@@ -260,8 +260,7 @@ class FeatureTransform:
         made by the reduction; of texts the statistic or the score, and one name for all directions
         of words.
         """
-        pairs = zip(self.categorical, self.categories, strict=True)
-        levels = (name for name, levels in pairs for _ in levels)
+        levels = (name for name, levels in self.known_levels.items() for _ in levels)
         said = (name for one in self.texts for name in one.made_of)
         directions = () if self.reduced is None else (self.reduced.label,) * self.reduced.size
         return (*self.numeric, *levels, *said, *directions)
@@ -312,7 +311,7 @@ class FeatureTransform:
             (numeric_column(frame, name, where, name in self.dates, "")[:, None] - mean) / scale
             for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True)
         ]
-        for name, levels in zip(self.categorical, self.categories, strict=True):
+        for name, levels in self.known_levels.items():
             text = text_column(frame, name, where, levels)
             columns.append(_one_hot(name, levels, text))
         for one in self.texts:
@@ -354,7 +353,7 @@ class FeatureTransform:
                 values = ((their_mean - mean) + their_scale * values) / scale
             columns.append(values[:, None])
         ends = len(made_by.numeric) + np.cumsum([0, *map(len, made_by.categories)])
-        for name, levels in zip(self.categorical, self.categories, strict=True):
+        for name, levels in self.known_levels.items():
             j = made_by._place(name, made_by.categorical)
             block, theirs = features[:, ends[j] : ends[j + 1]], made_by.categories[j]
             if theirs == levels:
@@ -625,9 +624,7 @@ def as_column(rows: VectorRows, index: Any = None) -> Any:
 
 def _joined(columns: Sequence[FloatArray], n: int) -> FloatArray:
     """Columns (n, some) side by side; there may be none."""
-    if not columns:
-        return np.empty((n, 0))
-    return np.ascontiguousarray(np.concatenate(columns, axis=1))
+    return np.ascontiguousarray(np.concatenate([np.empty((n, 0)), *columns], axis=1))
 
 
 def require_pandas() -> Any:
@@ -758,22 +755,17 @@ def _is_missing(value: Any) -> bool:
 
 def _one_hot(name: str, levels: tuple[str, ...], text: npt.NDArray[np.object_]) -> FloatArray:
     """One 0/1 column per level, (n, levels); a value that is none of them brings a warning."""
-    unknown = Counter(str(value) for value in text if value not in levels)
-    if unknown:
+    place = {level: j for j, level in enumerate(levels)}
+    number = np.array([place.get(value, -1) for value in text], dtype=np.int64)
+    known = np.flatnonzero(number >= 0)
+    if len(known) < len(text):
+        unknown = dict.fromkeys(text[number < 0])
         shown = ", ".join(repr(level) for level in list(unknown)[:5])
         warnings.warn(
-            f"Column {name!r}: {sum(unknown.values())} of {len(text)} items have levels "
+            f"Column {name!r}: {len(text) - len(known)} of {len(text)} items have levels "
             f"not seen in training ({shown}), encoded as none of the known ones.",
             stacklevel=3,
         )
-    known = np.array(levels, dtype=object)
-    encoder = _encoder([known]).fit(known[:, None])
-    return np.asarray(encoder.transform(text[:, None]), dtype=np.float64)
-
-
-def _encoder(categories: Any = "auto") -> Any:
-    from sklearn import preprocessing
-
-    return preprocessing.OneHotEncoder(
-        categories=categories, handle_unknown="ignore", sparse_output=False
-    )
+    found = np.zeros((len(text), len(levels)))
+    found[known, number[known]] = 1.0
+    return found
