@@ -624,7 +624,9 @@ def as_column(rows: VectorRows, index: Any = None) -> Any:
 
 def _joined(columns: Sequence[FloatArray], n: int) -> FloatArray:
     """Columns (n, some) side by side; there may be none."""
-    return np.ascontiguousarray(np.concatenate([np.empty((n, 0)), *columns], axis=1))
+    if not columns:
+        return np.empty((n, 0))
+    return np.ascontiguousarray(np.concatenate(columns, axis=1))
 
 
 def require_pandas() -> Any:
