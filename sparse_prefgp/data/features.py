@@ -440,10 +440,10 @@ class FeatureTransform:
         try:
             reduced = values.get("reduced")
             return cls(
-                *(in_tuples(values[name]) for name in _ALWAYS[:-1]),
-                tuple(values.get("dates", ())),
-                None if reduced is None else Reduced.from_dict(reduced, arrays or {}),
-                tuple(
+                **{name: in_tuples(values[name]) for name in _ALWAYS[:-1]},
+                dates=tuple(values.get("dates", ())),
+                reduced=None if reduced is None else Reduced.from_dict(reduced, arrays or {}),
+                texts=tuple(
                     TextColumn(
                         one["column"],
                         TextTransform.from_dict(one, _beginning(f"{_PREFIX}text{k}_", arrays)),
