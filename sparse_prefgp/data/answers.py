@@ -28,7 +28,15 @@ from sparse_prefgp.data.sets import (
     top,
 )
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import AnyArray, BoolArray, FloatArray, IntArray, runs
+from sparse_prefgp.support.arrays import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Texts,
+    first_true,
+    runs,
+)
 from sparse_prefgp.support.checks import as_numbers, check_kind, check_shape
 from sparse_prefgp.support.words import shortened
 
@@ -72,7 +80,7 @@ class Codes(NamedTuple):
         return cls(_narrow(-1 - np.arange(e)), ())
 
     @property
-    def labels(self) -> npt.NDArray[np.object_]:
+    def labels(self) -> Texts:
         """(e,), as they were."""
         names = np.empty(len(self.names) + 1, dtype=object)
         names[:-1] = self.names
@@ -891,7 +899,7 @@ class Answers:
 
         :raises ValueError: see above.
         """
-        for at in np.flatnonzero((self.sides < 0) | (self.sides >= rows))[:1]:
+        for at in first_true((self.sides < 0) | (self.sides >= rows)):
             event = np.searchsorted(self.offsets, at, side="right") - 1
             raise ValueError(
                 f"Event {event} has the row {self.sides[at]}, which is not an item; give rows "
@@ -908,13 +916,13 @@ class Answers:
                 "begin at 0, never fall, and end at the number of sides."
             )
         kind = _whole(self.kind, "kind", e)
-        for i in np.flatnonzero((kind < 0) | (kind >= len(KINDS)))[:1]:
+        for i in first_true((kind < 0) | (kind >= len(KINDS))):
             known = " or ".join(f"{number} ({one.name})" for number, one in enumerate(KINDS))
             raise ValueError(f"Event {i} has the kind {kind[i]}; give {known}.")
         for number in np.flatnonzero(np.bincount(kind)):
             one = KINDS[number]
             most = one.sides or len(sides)
-            for i in np.flatnonzero((kind == number) & ((steps < one.fewest) | (steps > most)))[:1]:
+            for i in first_true((kind == number) & ((steps < one.fewest) | (steps > most))):
                 least = "" if one.sides else "at least "
                 raise ValueError(
                     f"Event {i} is a {one.name} of {steps[i]} sides; give it {least}{one.fewest}."
@@ -937,7 +945,7 @@ class Answers:
             check_kind("answer", values, Grades, "Grades.of(levels), as there are grades")
             _whole(values.numbers, "answer", e)
             values.check()
-            for i in np.flatnonzero((kind == GRADE) != (values.numbers != 0))[:1]:
+            for i in first_true((kind == GRADE) != (values.numbers != 0)):
                 raise ValueError(
                     f"Event {i} is a {KINDS[kind[i]].name} with the level {values.numbers[i]}; "
                     "give a grade a level other than 0, and all else 0."
@@ -950,7 +958,7 @@ class Answers:
             return Covariates(numbers, tuple(values.names))
         elif declared.holds == "number":
             values = as_numbers(name, values, e)
-            for i in np.flatnonzero(values <= declared.low)[:1]:
+            for i in first_true(values <= declared.low):
                 raise ValueError(
                     f"The {name.removesuffix('s')} of duel {i} is {values[i]}; give a positive "
                     "number, or leave it out."
@@ -1011,7 +1019,7 @@ def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
     """
     check_kind(name, codes, Codes, "Codes.of(labels)")
     numbers = _whole(codes.numbers, name, e)
-    for i in np.flatnonzero(numbers >= len(codes.names))[:1]:
+    for i in first_true(numbers >= len(codes.names)):
         raise ValueError(
             f"Event {i} has the {name} {numbers[i]}, of {len(codes.names)} names; code the labels "
             "with Codes.of(labels)."
@@ -1020,7 +1028,7 @@ def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
     for number, label in [*enumerate(codes.names), *nobody]:
         if isinstance(label, str | int | np.integer) and not isinstance(label, bool):
             continue
-        for i in np.flatnonzero(of_label == number)[:1]:
+        for i in first_true(of_label == number):
             what = name if unknown else COLUMNS[name].words[0]
             raise ValueError(
                 f"The {what} of duel {i} is {shortened(label)}; name each by a text or a whole "
@@ -1091,12 +1099,12 @@ def _checked_ordered(ordered: Any, kind: AnyArray, sizes: IntArray) -> IntArray 
     found = np.zeros(len(kind), np.int64)
     if ordered is not None:
         found = _whole(ordered, "ordered", len(kind))
-    for i in np.flatnonzero(tops & ((found < 1) | (found > sizes - 2)))[:1]:
+    for i in first_true(tops & ((found < 1) | (found > sizes - 2))):
         raise ValueError(
             f"Event {i} has {found[i]} of {sizes[i]} sides in order; give 1 to {sizes[i] - 2}, and "
             "call all but one, or all, a ranking."
         )
-    for i in np.flatnonzero(~tops & (found != 0))[:1]:
+    for i in first_true(~tops & (found != 0)):
         raise ValueError(
             f"Event {i} is a {KINDS[kind[i]].name} with {found[i]} sides in order; give 0, or make "
             "it a top."

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.kept import in_tuples
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import IntArray, Texts
 
 
 def names_of_rows(
@@ -37,7 +36,7 @@ class ItemRows:
     """Names of the context; none where rows are states of items alone."""
     shared: tuple[str, ...]
     """Those of them that are one column of the duels, the same on both sides."""
-    values: npt.NDArray[np.object_]
+    values: Texts
     """(n, number of columns) the context of each row, as text."""
     column: str | None = None
     """The column of the table of items that names them; None where a row of it is an item."""
@@ -53,7 +52,7 @@ class ItemRows:
         base: IntArray,
         columns: Sequence[str],
         shared: Sequence[str],
-        texts: npt.NDArray[np.object_],
+        texts: Texts,
     ) -> tuple[tuple[Hashable, ...], ItemRows]:
         """Rows (k,) of items in contexts, and the ids of these rows.
 
@@ -126,7 +125,7 @@ class Contexts:
     """Distinct contexts, and how often duels had each."""
 
     columns: tuple[str, ...]
-    values: npt.NDArray[np.object_]
+    values: Texts
     """(c, number of columns), as text."""
     counts: IntArray
     """(c,) sides of duels, counts included."""

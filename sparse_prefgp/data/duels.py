@@ -29,7 +29,13 @@ from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    first_true,
+)
 from sparse_prefgp.support.checks import check_kind, check_shape, numbers
 from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.tell.result import Result
@@ -536,12 +542,12 @@ def _against_themselves(events: Answers) -> list[tuple[int, int]]:
     """The first event that has a row twice, and that row; empty where there is none."""
     if events.in_pairs:
         first, second = events.pairs.T
-        at = np.flatnonzero(first == second)[:1]
+        at = first_true(first == second)
         return [(int(i), int(first[i])) for i in at]
     event = events.event_of_side
     order = np.lexsort((events.sides, event))
     sides, owner = events.sides[order], event[order]
-    at = np.flatnonzero((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))[:1]
+    at = first_true((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))
     return [(int(owner[i]), int(sides[i])) for i in at]
 
 
@@ -554,7 +560,7 @@ def check_covariates(values: FloatArray, names: Sequence[str]) -> None:
         raise ValueError(
             f"The covariate {names[j]!r} is {values[i, j]} for duel {i}; give finite numbers."
         )
-    for j in np.flatnonzero(np.all(values == values[:1], 0))[:1] if len(values) > 1 else ():
+    for j in first_true(np.all(values == values[:1], 0)) if len(values) > 1 else ():
         raise ValueError(
             f"The covariate {names[j]!r} is {values[0, j]:g}, winner less loser, in all duels, so "
             "that nothing can be learned of it; leave it out."
@@ -795,7 +801,7 @@ def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray | None:
         raw = np.array(
             [min(max(int(n), -1), 2 * MAX_COUNT) if _whole(n) else np.nan for n in given]
         )
-    for i in np.flatnonzero(~((raw >= 1) & (raw <= MAX_COUNT) & (raw == np.floor(raw))))[:1]:
+    for i in first_true(~((raw >= 1) & (raw <= MAX_COUNT) & (raw == np.floor(raw)))):
         raise ValueError(
             f"counts has {shortened(given[i])} in duel {i}; give whole numbers from 1 to 2**53."
         )

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.flags import IMPUTATION_HINT, Where, refuse_cells
 from sparse_prefgp.data.kept import in_tuples
@@ -24,7 +23,7 @@ from sparse_prefgp.data.reduction import (
 from sparse_prefgp.data.texts import SCORE, TextTransform
 from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.data.word_score import Won
-from sparse_prefgp.support.arrays import AnyArray, FloatArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray, Texts
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.plain import plain as plain_of
@@ -720,7 +719,7 @@ def text_column(
     name: str,
     where: Where = _plain_row,
     levels: Collection[str] = (),
-) -> npt.NDArray[np.object_]:
+) -> Texts:
     """One raw column as (n,) strings.
 
     :param levels: that are known: a table of numbers alone holds 1, or 1.0 next to an empty cell,
@@ -755,7 +754,7 @@ def _is_missing(value: Any) -> bool:
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
-def _one_hot(name: str, levels: tuple[str, ...], text: npt.NDArray[np.object_]) -> FloatArray:
+def _one_hot(name: str, levels: tuple[str, ...], text: Texts) -> FloatArray:
     """One 0/1 column per level, (n, levels); a value that is none of them brings a warning."""
     place = {level: j for j, level in enumerate(levels)}
     number = np.array([place.get(value, -1) for value in text], dtype=np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray, first_true
 from sparse_prefgp.support.checks import check_shape
 from sparse_prefgp.support.words import shortened
 
@@ -123,7 +123,7 @@ def days_of(times: Any, t: int) -> FloatArray:
             )
     else:
         raise _no_date(given[0].item(), 0)
-    for i in np.flatnonzero(missing)[:1]:
+    for i in first_true(missing):
         raise ValueError(f"times has no date for duel {i}; give one, or leave the duel out.")
     return days
 

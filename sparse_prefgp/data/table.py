@@ -18,7 +18,7 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray, Texts
 from sparse_prefgp.support.words import id_text
 
 # The column of a table of answers about sets that says who answered.
@@ -144,7 +144,7 @@ class DuelTable(OfAnswers):
         return self.events.each_weight
 
     @property
-    def groups(self) -> npt.NDArray[np.object_] | None:
+    def groups(self) -> Texts | None:
         """(t,) the label of who judged each; None where nobody asked."""
         return None if self.events.judge is None else self.events.judge.labels
 

@@ -5,10 +5,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+AnyArray = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-AnyArray = npt.NDArray[Any]
+Texts = npt.NDArray[np.object_]
+
+
+def first_true(flags: npt.ArrayLike) -> list[int]:
+    """The first place that is true, for a loop that refuses it; nothing where none is."""
+    places: list[int] = np.flatnonzero(flags)[:1].tolist()
+    return places
 
 
 def runs(starts: IntArray, sizes: IntArray) -> IntArray:
