@@ -172,10 +172,9 @@ class Grades(NamedTuple):
                 f"The levels of the grades are {', '.join(map(repr, self.names)) or 'none'}; give "
                 "2 to 200 different ones, from worst to best."
             )
-        bad = np.flatnonzero(np.abs(self.numbers) > self.largest)
-        if bad.size:
+        for i in first_true(np.abs(self.numbers) > self.largest):
             raise ValueError(
-                f"The grade of duel {bad[0]} is {self.numbers[bad[0]]}, but the levels go from "
+                f"The grade of duel {i} is {self.numbers[i]}, but the levels go from "
                 f"{-self.largest} to {self.largest}; correct it, or give more levels."
             )
 
@@ -1248,9 +1247,7 @@ def kinds_of(flags: Mapping[int, BoolArray], size: int, where: Where) -> npt.NDA
     """
     kind = np.zeros(size, np.int8)
     for number, flag in flags.items():
-        twice = np.flatnonzero(flag & (kind != WIN))
-        if twice.size:
-            i = int(twice[0])
+        for i in first_true(flag & (kind != WIN)):
             columns = [FLAGGED[int(k)].column for k in (kind[i], number)]
             raise ValueError(
                 f"{where(i)} has 1 in both {columns[0]!r} and {columns[1]!r}; give 1 in one of "

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import IntArray, runs
 
 # Blocks share a bucket where their sizes lie within one of so many steps of an octave: padding
 # makes a block at most a quarter longer, and the number of buckets grows with log(size) only.
@@ -69,7 +69,7 @@ def _place_within(blocks: IntArray, sizes: IntArray) -> IntArray:
     """0, 1, … within each block, in the order of appearance."""
     order = np.argsort(blocks, kind="stable")
     place = np.empty(len(blocks), dtype=np.int64)
-    place[order] = np.arange(len(blocks)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place[order] = runs(np.zeros_like(sizes), sizes)
     return place
 
 

@@ -378,10 +378,9 @@ class Duels(OfItems, OfAnswers):
         won = check_features(X_winner, "X_winner", names)
         lost = check_features(X_loser, "X_loser", names)
         check_shape("X_loser", lost, *won.shape, hint=", as X_winner")
-        same = np.flatnonzero((won == lost).all(axis=1))
-        if same.size:
+        for i in first_true((won == lost).all(axis=1)):
             raise ValueError(
-                f"Row {same[0]} of X_winner equals row {same[0]} of X_loser, a duel of an item "
+                f"Row {i} of X_winner equals row {i} of X_loser, a duel of an item "
                 "with itself; remove it, or use Duels(items, winners, losers) for different items "
                 "with equal features."
             )
@@ -604,10 +603,9 @@ def _answers(
         return None
     together.check(grade="grades", said_by_grades=has_ties and "ties")
     answer = Grades.of(_per_duel(grades, "grades", t), levels)
-    tied = np.flatnonzero(answer.numbers == 0)
-    if tied.size and not answer.has_ties:
+    for i in [] if answer.has_ties else first_true(answer.numbers == 0):
         raise ValueError(
-            f"The grade of duel {tied[0]} is 0, a tie, but the levels "
+            f"The grade of duel {i} is 0, a tie, but the levels "
             f"{', '.join(map(repr, answer.names))} have none in the middle; give an odd number of "
             "levels."
         )
@@ -730,10 +728,9 @@ def check_total(counts: IntArray, where: Where) -> None:
     :raises ValueError: the sum is above MAX_COUNT; `where` names the row at which it gets there.
     """
     # The first sum that is too large is below 2**54; int64 may overflow only after it.
-    above = np.flatnonzero(np.cumsum(counts) > MAX_COUNT)
-    if above.size:
+    for i in first_true(np.cumsum(counts) > MAX_COUNT):
         raise ValueError(
-            f"The counts up to {where(int(above[0]))} add up to more than 2**53 ({MAX_COUNT}); "
+            f"The counts up to {where(i)} add up to more than 2**53 ({MAX_COUNT}); "
             "give smaller counts."
         )
 
@@ -766,10 +763,9 @@ def _indices(values: AnyArray, label: str, known: Items) -> IntArray:
                 f"{row}); give item_ids, winners and losers as text, or row indices without "
                 "item_ids."
             )
-        outside = np.flatnonzero((values < 0) | (values >= n))
-        if outside.size:
+        for i in first_true((values < 0) | (values >= n)):
             raise ValueError(
-                f"{label} has {shortened(values[outside[0]])} in duel {outside[0]}, which is "
+                f"{label} has {shortened(values[i])} in duel {i}, which is "
                 f"not an item; integers are row indices, so give one from 0 to {n - 1}, or text "
                 "ids with item_ids."
             )

@@ -23,7 +23,7 @@ from sparse_prefgp.data.reduction import (
 from sparse_prefgp.data.texts import SCORE, TextTransform
 from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.data.word_score import Won
-from sparse_prefgp.support.arrays import AnyArray, FloatArray, Texts
+from sparse_prefgp.support.arrays import AnyArray, FloatArray, Texts, first_true
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.plain import plain as plain_of
@@ -358,10 +358,9 @@ class FeatureTransform:
             if theirs == levels:
                 columns.append(block)
                 continue
-            none = np.flatnonzero(~block.any(1))
-            if none.size:
+            for i in first_true(~block.any(1)):
                 raise ValueError(
-                    f"Item {none[0]} (counted from 0) has a level of {name!r} that its duels did "
+                    f"Item {i} (counted from 0) has a level of {name!r} that its duels did "
                     "not know, so that it cannot be told which; give the items as a raw table."
                 )
             text = np.array(theirs, dtype=object)[block.argmax(1)]

@@ -42,13 +42,13 @@ Covering = Callable[[int, int], tuple[list[list[tuple[int, int]]], list[int]]]
 def choice(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
     """The first is better than all others."""
     del ordered
-    return [[(0, j) for j in range(1, size)]], [0] + [1] * (size - 1)
+    return top(size, 1)
 
 
 def ranking(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
     """Each is better than the next."""
     del ordered
-    return [[(j, j + 1) for j in range(size - 1)]], list(range(size))
+    return top(size, size - 1)
 
 
 def top(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], list[int]]:

@@ -19,7 +19,7 @@ from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import flags_of, refuse_cells
 from sparse_prefgp.data.table import PERSON, DuelTable
-from sparse_prefgp.support.arrays import AnyArray, BoolArray, IntArray, runs
+from sparse_prefgp.support.arrays import AnyArray, BoolArray, IntArray, first_true, runs
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 
 # Below, no person is held out whole: it would be a large part of what is known.
@@ -277,8 +277,7 @@ def given_units(labels: npt.ArrayLike, rows: int) -> Units:
     values = np.asarray(labels)
     check_shape("by", values, rows, hint=", the group of each row, or the word duels or items")
     code = np.asarray(require_pandas().factorize(values)[0], dtype=np.int64)
-    if (code < 0).any():
-        row = int(np.flatnonzero(code < 0)[0])
+    for row in first_true(code < 0):
         raise ValueError(f"by has no value (NaN) for row {row} of the duels; fill it in.")
     return Units(code, np.arange(rows), "groups")
 

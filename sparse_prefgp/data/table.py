@@ -18,7 +18,7 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray, IntArray, Texts
+from sparse_prefgp.support.arrays import FloatArray, IntArray, Texts, first_true
 from sparse_prefgp.support.words import id_text
 
 # The column of a table of answers about sets that says who answered.
@@ -337,10 +337,9 @@ class DuelTable(OfAnswers):
                 f"rows has shape {array.shape} and type {array.dtype}; give row numbers or a mask "
                 f"of length {self.num_rows}."
             )
-        bad = array[(array < 0) | (array >= self.num_rows)]
-        if bad.size:
+        for i in first_true((array < 0) | (array >= self.num_rows)):
             raise ValueError(
-                f"rows has {bad[0]}, which is not a row; duels go from 0 to {self.num_rows - 1}."
+                f"rows has {array[i]}, which is not a row; duels go from 0 to {self.num_rows - 1}."
             )
         return array.astype(np.int64)
 
