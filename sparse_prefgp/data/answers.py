@@ -34,6 +34,7 @@ from sparse_prefgp.support.arrays import (
     FloatArray,
     IntArray,
     Texts,
+    distinct,
     first_true,
     runs,
 )
@@ -1084,7 +1085,7 @@ def _ranks(values: AnyArray) -> IntArray:
     """A whole number for each value or row, equal for equal ones, in their order."""
     axis = None if values.ndim == 1 else 0
     # Adding zero makes -0.0 and 0.0 the same.
-    return np.unique(values + 0.0, axis=axis, return_inverse=True)[1].reshape(-1)
+    return distinct(values + 0.0, axis)[1]
 
 
 def _checked_ordered(ordered: Any, kind: AnyArray, sizes: IntArray) -> IntArray | None:
@@ -1121,8 +1122,8 @@ def _one_number(columns: Sequence[AnyArray]) -> IntArray:
             continue
         width = high - low + 1
         if size * width > _LARGEST:
-            names, key = np.unique(key, return_inverse=True)
-            key, size = key.reshape(-1), len(names)
+            names, key = distinct(key)
+            size = len(names)
         key = key * width + np.subtract(column, low, dtype=np.int64)
         size *= width
     return key

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.support.arrays import IntArray, runs
+from sparse_prefgp.support.arrays import IntArray, distinct, runs
 
 # Blocks share a bucket where their sizes lie within one of so many steps of an octave: padding
 # makes a block at most a quarter longer, and the number of buckets grows with log(size) only.
@@ -40,7 +40,7 @@ def bucketed(
     sizes = np.bincount(blocks)
     place = _place_within(blocks, sizes)
     keys = np.stack([winners, losers]) + num_rows * blocks
-    held, position = np.unique(keys, return_inverse=True)
+    held, position = distinct(keys)
     block_of_row, row = np.divmod(held, num_rows)
     rows_in = np.bincount(block_of_row, minlength=len(sizes))
     place_of_row = _place_within(block_of_row, rows_in)

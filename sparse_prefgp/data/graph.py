@@ -24,7 +24,7 @@ from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.data.sets import shared_noise
-from sparse_prefgp.support.arrays import AnyArray, runs
+from sparse_prefgp.support.arrays import AnyArray, distinct, runs
 from sparse_prefgp.support.custom_gradient import custom_gradient
 from sparse_prefgp.support.linalg import by_numpy
 
@@ -270,8 +270,7 @@ class DuelGraph(Links):
         if event is None or counts is None:
             counts = self.counts if self.events is None else self.events.totals
             event = np.arange(len(counts))
-        pairs, of_duel = np.unique(np.stack([event, blocks], 1), axis=0, return_inverse=True)
-        of_duel = of_duel.reshape(-1)
+        pairs, of_duel = distinct(np.stack([event, blocks], 1), 0)
         parted = self.taking(pairs[:, 0], np.bincount(of_duel, counts))
         return replace(
             parted,
@@ -393,10 +392,7 @@ class DuelGraph(Links):
         """Distinct rows without what is said of a duel, and which of them each row is of, (n,)."""
         if not self.layout.covariates:
             return self.rows, np.arange(self.num_rows)
-        distinct, item = np.unique(
-            self.rows[:, : self.layout.first_covariate], axis=0, return_inverse=True
-        )
-        return distinct, item.reshape(-1)
+        return distinct(self.rows[:, : self.layout.first_covariate], 0)
 
     @property
     def num_items(self) -> int:
@@ -437,7 +433,7 @@ def noises_of(doors: Doors) -> Noises:
     if np.all(step >= 0):  # as events come; sorting takes ten times as long
         look = np.append(0, np.cumsum(step > 0))[: len(key)]
     else:
-        look = np.unique(key, return_inverse=True)[1].reshape(-1)
+        look = distinct(key)[1]
     return Noises(doors.draws, look, doors.own)
 
 
@@ -458,13 +454,13 @@ def _with_sides(
     if said.covariates is not None:
         columns += list(said.side_columns().T)
     # Adding zero makes -0.0 and 0.0 the same row.
-    keys, place = np.unique(np.stack(columns, 1) + 0.0, axis=0, return_inverse=True)
+    keys, place = distinct(np.stack(columns, 1) + 0.0, 0)
     base = keys[:, 0].astype(np.int64)
     plain = np.full(len(rows) + 1, -1)
     if dated is None:  # else something is said of each
         bare = np.flatnonzero(~np.any(keys[:, 1 : 1 + layout.covariates], 1))
         plain[base[bare]] = bare
-    sides = said.saying(place.reshape(-1), covariates=None)
+    sides = said.saying(place, covariates=None)
     return np.column_stack([rows[base], keys[:, 1:]]), sides.in_order(), plain[row_of_item]
 
 
@@ -499,8 +495,7 @@ class Laplacian:
         proper = winners != losers  # a duel between equal rows has z = 0 and no weight
         first = np.minimum(winners, losers).astype(np.int64)
         key = np.where(proper, first * num_rows + np.maximum(winners, losers), -1)
-        pairs, pair_of_site = np.unique(key, return_inverse=True)
-        pair_of_site = pair_of_site.reshape(-1)
+        pairs, pair_of_site = distinct(key)
         if pairs[0] == -1:  # the improper ones come first; no pair has their number
             pairs = pairs[1:]
             pair_of_site = np.where(proper, pair_of_site - 1, len(pairs))

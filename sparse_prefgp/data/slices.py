@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.support.arrays import FloatArray, IntArray, first_true
+from sparse_prefgp.support.arrays import FloatArray, IntArray, distinct, first_true
 from sparse_prefgp.support.checks import check_shape
 from sparse_prefgp.support.words import shortened
 
@@ -77,8 +77,7 @@ def sliced(
 
     :param counts: how often each day counts; None for once.
     """
-    _, place = np.unique(slice_numbers(days, slices), return_inverse=True)
-    place = place.reshape(-1)
+    _, place = distinct(slice_numbers(days, slices))
     each = np.ones_like(days) if counts is None else counts
     return np.bincount(place, each * days) / np.bincount(place, each), place
 

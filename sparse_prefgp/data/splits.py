@@ -19,7 +19,7 @@ from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import flags_of, refuse_cells
 from sparse_prefgp.data.table import PERSON, DuelTable
-from sparse_prefgp.support.arrays import AnyArray, BoolArray, IntArray, first_true, runs
+from sparse_prefgp.support.arrays import AnyArray, BoolArray, IntArray, distinct, first_true, runs
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 
 # Below, no person is held out whole: it would be a large part of what is known.
@@ -121,8 +121,8 @@ def grouping_of_people(events: Answers) -> Grouping | None:
     """By whose preference each event is, of whom there are several; None where nobody knows."""
     if events.person is None:
         return None
-    codes = np.unique(events.person.numbers, return_inverse=True)[1]  # unknown ones each another
-    return Grouping(codes.reshape(-1), "people")
+    # Unknown ones are each another.
+    return Grouping(distinct(events.person.numbers)[1], "people")
 
 
 def _people_in(table: DuelTable) -> Grouping | None:
@@ -187,8 +187,7 @@ def _by_time(table: DuelTable, column: str) -> Units:
     values = found.values
     if not require_pandas().api.types.is_numeric_dtype(values.dtype):
         values = _moments(found)
-    _, moment = np.unique(np.asarray(values), return_inverse=True)
-    code, event = found.of_each(moment.reshape(-1))
+    code, event = found.of_each(distinct(np.asarray(values))[1])
     sets = table.sets()
     latest = np.full(int(sets.max()) + 1, -1)
     np.maximum.at(latest, sets[event], code)
@@ -506,7 +505,7 @@ def folds_of(
     :param sets: (t,) of each row the set that stays whole.
     :raises ValueError: more folds than units; a fold without duels.
     """
-    every, code = np.unique(units.code, return_inverse=True)
+    every, code = distinct(units.code)
     if folds > len(every):
         raise ValueError(
             f"{folds} folds are more than the {len(every):,} {units.what}; use at most "
@@ -516,7 +515,7 @@ def folds_of(
     fold_of[rng.permutation(len(every))] = np.arange(len(every)) % folds
     found = []
     for k in range(folds):
-        train, test = _apart(fold_of[code.reshape(-1)] == k, units.event, sets)
+        train, test = _apart(fold_of[code] == k, units.event, sets)
         for part, rows in (("scored", test), ("fitted to", train)):
             if len(rows) == 0:
                 raise ValueError(

@@ -18,7 +18,7 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray, IntArray, Texts, first_true
+from sparse_prefgp.support.arrays import FloatArray, IntArray, Texts, distinct, first_true
 from sparse_prefgp.support.words import id_text
 
 # The column of a table of answers about sets that says who answered.
@@ -222,13 +222,13 @@ class DuelTable(OfAnswers):
 
     def without_idle_items(self) -> DuelTable:
         """The table without the items that are in no duel."""
-        used, place = np.unique(self.events.sides, return_inverse=True)
+        used, place = distinct(self.events.sides)
         base = self.base_items
         return replace(
             self,
             items=self.items.iloc[used].reset_index(drop=True),
             item_ids=tuple(self.item_ids[i] for i in used),
-            events=self.events.saying(place.reshape(-1).astype(np.int64)),
+            events=self.events.saying(place.astype(np.int64)),
             row_names=self.row_names.select(used),
             base_items=None if base is None else base[used],
             item_rows=None if self.item_rows is None else self.item_rows.select(used),

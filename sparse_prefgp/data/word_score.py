@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Answers
-from sparse_prefgp.support.arrays import AnyArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray, IntArray, distinct
 from sparse_prefgp.support.machine import ask
 
 FOLDS = 5
@@ -72,7 +72,7 @@ class Won(NamedTuple):
         """
         sides, size = number[self.sides], int(number.max(initial=-1)) + 1
         kept = (sides[:, 0] != sides[:, 1]) & (sides >= 0).all(1)
-        code, place = np.unique(sides[kept] @ [size, 1], return_inverse=True)
+        code, place = distinct(sides[kept] @ [size, 1])
         weight = np.bincount(place, self.weight[kept], len(code)).astype(np.float64)
         return Won(np.stack(np.divmod(code.astype(np.int64), max(size, 1)), 1), weight)
 
@@ -298,7 +298,7 @@ def _learned(
     words, parts = (Terms.fit(different, kind) for kind in (WORDS, PARTS))
     if not len(won.weight) or not words.names:
         return None, None
-    seen, sides_seen = np.unique(won.sides, return_inverse=True)
+    seen, sides_seen = distinct(won.sides)
     won = won._replace(sides=sides_seen.reshape(-1, 2))
     compared = [different[i] for i in seen]
     fold, groups = folds_of(len(compared), won.sides)
@@ -413,7 +413,7 @@ def _surprise(scores: FloatArray, won: Won) -> tuple[float, float]:
 
     lost = -special.log_ndtr(scores[won.sides[:, 0]] - scores[won.sides[:, 1]])
     mean = float(won.weight @ lost / won.weight.sum())
-    pair = np.unique(np.sort(won.sides, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    pair = distinct(np.sort(won.sides, axis=1), 0)[1]
     sums = np.bincount(pair, won.weight * (lost - mean))
     p = len(sums)
     error = np.sqrt(p / (p - 1) * np.sum(sums**2)) / won.weight.sum() if p > 1 else np.inf

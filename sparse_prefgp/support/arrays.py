@@ -22,3 +22,9 @@ def runs(starts: IntArray, sizes: IntArray) -> IntArray:
     """starts[0], starts[0] + 1, …, then starts[1], …: so many of each."""
     shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
     return np.asarray(shift + np.arange(len(shift)))
+
+
+def distinct(values: AnyArray, axis: int | None = None) -> tuple[AnyArray, IntArray]:
+    """Different values, or rows along axis 0, ascending, and the number of each, flat."""
+    found, number = np.unique(values, axis=axis, return_inverse=True)
+    return found, number.reshape(-1)
