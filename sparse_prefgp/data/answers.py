@@ -47,15 +47,16 @@ Which = Any
 _LARGEST = 2**62
 
 
-def by_appearance(first: IntArray) -> tuple[IntArray, IntArray]:
-    """Groups in the order in which they first appear, and the place of each in that order.
+def by_appearance(first: IntArray, number: IntArray) -> tuple[IntArray, IntArray]:
+    """Groups in the order in which they first appear: where they do, and the group of each.
 
     :param first: of each group, where it first appears, as `np.unique` gives it.
+    :param number: the group of each.
     """
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    return order, place
+    return first[order], place[number.reshape(-1)]
 
 
 class Codes(NamedTuple):
@@ -103,11 +104,11 @@ class Codes(NamedTuple):
     def used(self) -> Codes:
         """The same labels, renumbered in the order in which they appear."""
         known = self.numbers >= 0
-        kept, first, number = np.unique(self.numbers[known], return_index=True, return_inverse=True)
-        order, place = by_appearance(first)
-        names = tuple(self.names[i] for i in kept[order])
+        used = self.numbers[known]
+        first, number = by_appearance(*np.unique(used, return_index=True, return_inverse=True)[1:])
+        names = tuple(self.names[i] for i in used[first])
         numbers = self.numbers.astype(np.int64)
-        numbers[known] = place[number.reshape(-1)]
+        numbers[known] = number
         return Codes(_each_unknown(numbers), names, self.column)
 
 

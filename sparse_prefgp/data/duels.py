@@ -224,13 +224,11 @@ class Duels(OfItems, OfAnswers):
     ) -> None:
         """Merge equal events, in the order of their first appearance."""
         given = given.in_order()
-        first, number = given.alike()
-        order, position = by_appearance(first)
-        rows = position[number]
+        first, rows = by_appearance(*given.alike())
         each = given.each_weight
         if each is not None and np.all(each == 1.0):
             given, each = given.saying(weights=None), None
-        merged = given.merged(first[order], rows).frozen()
+        merged = given.merged(first, rows).frozen()
         for array in (rows, given.counts, each):
             if array is not None:
                 array.setflags(write=False)
@@ -386,11 +384,10 @@ class Duels(OfItems, OfAnswers):
             )
         # Adding zero makes -0.0 and 0.0 the same row.
         stacked = np.concatenate([won, lost]) + 0.0
-        _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
-        order, position = by_appearance(first)
-        index = position[inverse.reshape(-1)]
+        places = np.unique(stacked, axis=0, return_index=True, return_inverse=True)[1:]
+        first, index = by_appearance(*places)
         t = len(won)
-        return cls(stacked[first[order]], index[:t], index[t:], counts, feature_names=names)
+        return cls(stacked[first], index[:t], index[t:], counts, feature_names=names)
 
     @property
     def num_pairs(self) -> int:
