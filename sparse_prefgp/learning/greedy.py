@@ -51,16 +51,16 @@ class GreedyStep:
     """In nats, after inference at the engine's own tolerance."""
     log_prior: float
     """Log prior density at the same parameters."""
-    item: int | None
-    """The item added, a row of `duels.items` (the first with its features); else None."""
-    predicted_gain: float | None
-    """Of the log evidence, for which the item was chosen (`addition_gains`)."""
-    candidates: int
-    """How many items were scored."""
     reason: str
     """Why the phase stopped."""
     seconds: float
     """Since the beginning."""
+    item: int | None = None
+    """The item added, a row of `duels.items` (the first with its features); else None."""
+    predicted_gain: float | None = None
+    """Of the log evidence, for which the item was chosen (`addition_gains`)."""
+    candidates: int = 0
+    """How many items were scored."""
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,13 @@ class _Run:
             if self._finite():
                 self._book["unconverged"] += not result.converged
                 reason = f"the best of {scored} candidates"
-                self._record("add", reason, int(self._item_of_row[best]), gain, scored)
+                self._record(
+                    "add",
+                    reason,
+                    item=int(self._item_of_row[best]),
+                    predicted_gain=gain,
+                    candidates=scored,
+                )
                 return ""
             self._book["failed_additions"] += 1
             self.model.inference.start_from(*sites)
@@ -361,24 +367,15 @@ class _Run:
         self._book["inference_seconds"] += time.perf_counter() - started
         return result
 
-    def _record(
-        self,
-        phase: str,
-        reason: str,
-        item: int | None = None,
-        gain: float | None = None,
-        candidates: int = 0,
-    ) -> None:
+    def _record(self, phase: str, reason: str, **chosen: Any) -> None:
         step = GreedyStep(
             phase=phase,
             inducing=self.size,
             log_evidence=self.model.log_evidence(),
             log_prior=float(self.model.log_prior_density()),
-            item=item,
-            predicted_gain=gain,
-            candidates=candidates,
             reason=reason,
             seconds=time.perf_counter() - self._started,
+            **chosen,
         )
         self._steps.append(step)
         if self._callback is not None:

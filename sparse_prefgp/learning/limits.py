@@ -71,7 +71,7 @@ def small_lengthscales(model: Learns) -> tuple[str, ...]:
         values = np.broadcast_to(parameter.numpy(), columns.shape)
         small = np.abs(values) < LEAST_SHARE * spread[columns]
         if small.any() and not reach_of(parameter)[0] > 0.0:
-            what = _elements(model, kernel, "lengthscales", parameter, small)
+            what = _elements(model, kernel, "lengthscales", small)
             found.append(
                 f"Below {LEAST_SHARE:g} of the feature's spread: {what}, down to "
                 f"{np.min(np.abs(values[small])):.1e}, where any two values are unrelated; give "
@@ -108,7 +108,7 @@ def _at_limits(model: Learns) -> Iterator[str]:
             at["upper"] = high - values <= _NEAR * (high - low)
         for word, where in at.items():
             if np.any(where):
-                what = _elements(model, kernel, name, parameter, where)
+                what = _elements(model, kernel, name, where)
                 limit = low if word == "lower" else high
                 if word == "lower" and name == "variance" and _may_curve(model, kernel, where):
                     yield (
@@ -197,13 +197,7 @@ def _of_directions(kernel: gpflow.kernels.Kernel) -> set[int]:
     return {id(inner) for part in projections for inner in part.submodules}
 
 
-def _elements(
-    model: Learns,
-    kernel: gpflow.kernels.Kernel | None,
-    name: str,
-    parameter: gpflow.Parameter,
-    at: BoolArray,
-) -> str:
+def _elements(model: Learns, kernel: gpflow.kernels.Kernel | None, name: str, at: BoolArray) -> str:
     """`lengthscales of Matern52 for 'price', 'age'`."""
     text = name if kernel is None else f"{name} of {type(kernel).__name__}"
     features = _features(model, kernel, at)
