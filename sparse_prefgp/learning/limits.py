@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import gpflow
 import numpy as np
@@ -208,12 +208,10 @@ def _features(model: Learns, kernel: gpflow.kernels.Kernel | None, at: BoolArray
     """`'price', 'age'`; nothing where a parameter is not of one feature each."""
     values, names = model.features
     number = values.shape[1]
-    columns: Sequence[int] = range(number)
-    if kernel is not None and id(kernel) in _of_directions(model.kernel):
+    if kernel is None or id(kernel) in _of_directions(model.kernel):
         return ""
-    if kernel is not None:
-        columns = np.arange(number)[kernel.active_dims] if number else columns
-    if at.ndim != 1 or len(at) != len(columns) or kernel is None:
+    columns = np.arange(number)[kernel.active_dims] if number else ()
+    if at.ndim != 1 or len(at) != len(columns):
         return ""
     chosen = [int(columns[i]) for i in np.flatnonzero(at)]
     shown = [repr(names[i]) if names is not None else f"feature {i}" for i in chosen[:_NAMED]]
