@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -103,6 +103,10 @@ class Codes(NamedTuple):
 
     def used(self) -> Codes:
         """The same labels, renumbered in the order in which they appear."""
+        tops = np.maximum.accumulate(self.numbers, dtype=np.int64)
+        if not np.any(self.numbers < 0) and np.all(np.diff(tops, prepend=-1) <= 1):
+            if tops.max(initial=-1) == len(self.names) - 1:  # so they are: sorting takes long
+                return self._replace(numbers=_narrow(self.numbers))
         known = self.numbers >= 0
         used = self.numbers[known]
         first, number = by_appearance(*np.unique(used, return_index=True, return_inverse=True)[1:])
@@ -875,6 +879,11 @@ class Answers:
             check_kind("answer", self.answer, Grades, "Grades.of(levels), as there are grades")
         steps = np.diff(offsets)
         columns = {name: self._checked_column(name, kind) for name in self.columns}
+        for name, values in columns.items():
+            if isinstance(values, Codes):
+                columns[name] = values.used()
+            elif isinstance(values, Mapping):
+                columns[name] = {of: codes.used() for of, codes in values.items()}
         columns["ordered"] = _checked_ordered(self.ordered, kind, steps)
         columns["kind"] = kind.astype(np.int8) if np.any(kind != WIN) else None
         return Answers(sides, None if np.all(steps == 2) else offsets, **columns)
@@ -1033,7 +1042,7 @@ def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
     if len({*codes.names}) < len(codes.names):
         twice = next(label for label in codes.names if codes.names.count(label) > 1)
         raise ValueError(f"Two of the {name} names are {shortened(twice)}; give each its own.")
-    return Codes(numbers, tuple(codes.names), codes.column).used()
+    return Codes(numbers, tuple(codes.names), codes.column)
 
 
 def _joined(every: Sequence[Answers], name: str) -> Any:
@@ -1190,23 +1199,25 @@ def _grade(events: Answers) -> Doors:
 
 def _set(events: Answers) -> Doors:
     """Worse less better, with the noises of their look, is below 0: no margin moves that."""
-    found = []
+    parts, same = list[Doors](), cast(Any, None)  # what is the same for all comes last
     for _, form, at in events.forms():
         rows = (len(at), len(form.own))
-        t = rows[0] * rows[1]
-        found.append(
+        parts.append(
             Doors(
                 events.sides[events.offsets[at][:, None, None] + form.places].reshape(-1, 2),
-                np.broadcast_to((-np.inf, 0.0), (t, 2)),
-                np.zeros((t, 2), np.int8),
+                same,
+                same,
                 np.repeat(at, rows[1]),
-                np.ones(t),
+                same,
                 np.broadcast_to(form.draws, (*rows, 2)).reshape(-1, 2),
                 np.broadcast_to(form.look, rows).reshape(-1),
                 np.broadcast_to(form.own, rows).reshape(-1),
             )
         )
-    return _by_event(found)
+    doors = _by_event(parts)
+    t = len(doors.event)
+    limits, cuts = np.broadcast_to((-np.inf, 0.0), (t, 2)), np.zeros((t, 2), np.int8)
+    return doors._replace(limits=limits, cuts=cuts, weight=np.ones(t))
 
 
 def _kind_of_sets(name: str, covering: Covering, fewest: int = 2, ordered: bool = False) -> Kind:
