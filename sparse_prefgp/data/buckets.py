@@ -57,11 +57,11 @@ def bucketed(
         index = (slot[blocks[here]], place[here])
         sites = np.full(shape, len(blocks))
         sites[index] = here
-        first, second = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        first[index], second[index] = ends[:, here]
+        placed = np.zeros((2, *shape), dtype=np.int64)
+        placed[:, *index] = ends[:, here]
         rows = np.zeros((len(numbers), int(rows_in[numbers].max())), dtype=np.int64)
         rows[slot[block_of_row[there]], place_of_row[there]] = row[there]
-        found.append(Bucket(numbers, sites, rows, first, second))
+        found.append(Bucket(numbers, sites, rows, *placed))
     return tuple(found)
 
 

@@ -160,26 +160,31 @@ class FeatureTransform:
                 dropped.append(name)
             else:
                 levels[name] = found
+        return cls._of(numbers, levels, dropped=tuple(dropped), dates=tuple(dates))
+
+    @classmethod
+    def _of(
+        cls,
+        numbers: Mapping[str, tuple[float, float]],
+        levels: Mapping[str, tuple[str, ...]],
+        **more: Any,
+    ) -> FeatureTransform:
+        """Of columns by their names: mean and scale of each, and levels of each."""
         return cls(
             tuple(numbers),
             tuple(mean for mean, _ in numbers.values()),
             tuple(scale for _, scale in numbers.values()),
             tuple(levels),
             tuple(levels.values()),
-            tuple(dropped),
-            tuple(dates),
+            **more,
         )
 
     def _without(self, names: Sequence[str]) -> FeatureTransform:
         """The part of what stands for itself that is not of these raw columns."""
-        numbers = [j for j, name in enumerate(self.numeric) if name not in names]
-        coded = [j for j, name in enumerate(self.categorical) if name not in names]
-        return FeatureTransform(
-            tuple(self.numeric[j] for j in numbers),
-            tuple(self.mean[j] for j in numbers),
-            tuple(self.scale[j] for j in numbers),
-            tuple(self.categorical[j] for j in coded),
-            tuple(self.categories[j] for j in coded),
+        levels = self.known_levels.items()
+        return self._of(
+            {name: units for name, units in self.known_units.items() if name not in names},
+            {name: of_column for name, of_column in levels if name not in names},
             dates=tuple(name for name in self.dates if name not in names),
             texts=tuple(one for one in self.texts if one.column not in names),
         )
@@ -227,10 +232,16 @@ class FeatureTransform:
         """Some value that the raw column can have, whatever table is at hand."""
         for one in (self, self._inner):
             if name in one.numeric:
-                return one.mean[one.numeric.index(name)]
+                return one.known_units[name][0]
             if name in one.categorical:
                 return one.levels(name)[0]
         return ""
+
+    @property
+    def known_units(self) -> dict[str, tuple[float, float]]:
+        """Mean and standard deviation of each numeric column."""
+        units = zip(self.mean, self.scale, strict=True)
+        return dict(zip(self.numeric, units, strict=True))
 
     @property
     def known_levels(self) -> dict[str, tuple[str, ...]]:
@@ -245,8 +256,7 @@ class FeatureTransform:
         """Mean and standard deviation of a numeric column, or of a statistic of a text; None of
         what has no units."""
         if name in self.numeric:
-            j = self.numeric.index(name)
-            return self.mean[j], self.scale[j]
+            return self.known_units[name]
         for text in self.texts:
             if name in text.made_of[: len(text.transform.statistics)]:
                 j = text.made_of.index(name)
@@ -308,7 +318,7 @@ class FeatureTransform:
         )
         columns = [
             (numeric_column(frame, name, where, name in self.dates, "")[:, None] - mean) / scale
-            for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True)
+            for name, (mean, scale) in self.known_units.items()
         ]
         for name, levels in self.known_levels.items():
             text = text_column(frame, name, where, levels)
@@ -339,7 +349,7 @@ class FeatureTransform:
                 f"makes {len(made_by.feature_names)}; give the transform that made them, or none."
             )
         columns = []
-        for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True):
+        for name, (mean, scale) in self.known_units.items():
             j = made_by._place(name, made_by.numeric)
             if (name in self.dates) != (name in made_by.dates):
                 kinds = ("numbers", "dates")

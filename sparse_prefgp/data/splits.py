@@ -69,12 +69,6 @@ class Units:
     of_rows: bool = False
     """Whether they are single rows, or sets of them that came from one answer."""
 
-    def by_label(self) -> IntArray:
-        """`code` with units numbered in the order of their labels as text, where they have some."""
-        if self.labels is None:
-            return self.code
-        return np.asarray(np.argsort(np.argsort(self.labels)))[self.code]
-
 
 class Grouping(NamedTuple):
     """What events have in common, so that they do not tell of a score independently."""
@@ -397,7 +391,9 @@ def split_duels(
         wording = f"{all_of} for training, none held out"
         found = Split(np.arange(t), np.empty(0, dtype=np.int64), 0, wording)
     else:
-        code = units.by_label()
+        code = units.code
+        if units.labels is not None:  # in the order of their labels as text
+            code = np.argsort(np.argsort(units.labels))[code]
         every = np.unique(code)
         if units.given:
             chosen = np.array([1])

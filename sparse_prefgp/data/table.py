@@ -356,11 +356,6 @@ class _OwnUnits(DuelTable):
 
     source: Duels | None = None
 
-    @property
-    def has_features(self) -> bool:
-        assert self.source is not None
-        return self.source.num_features > 0
-
     def without_idle_items(self) -> DuelTable:
         """The same, as nothing is converted."""
         return self
