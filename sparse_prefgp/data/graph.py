@@ -281,13 +281,16 @@ class DuelGraph(Links):
 
     def taking(self, number: AnyArray, totals: AnyArray) -> DuelGraph:
         """Some events, by their numbers, that count as `totals`, over the same rows."""
-        assert self.events is not None
+        if self.events is None:  # each z by itself, between any limits
+            ends = ("winners", "losers", "lower", "upper")
+            taken = {name: getattr(self, name)[number] for name in ends}
+            return replace(self, **taken, counts=totals, event_of_duel=None, count_of_duel=None)
         events = self.events.take(number).saying(counts=totals, weights=None)
         more: dict[str, Any] = {"row_of_item": self.row_of_item, "layout": self.layout}
-        taken = DuelGraph.of_events(self.rows, events, **more)
+        found = DuelGraph.of_events(self.rows, events, **more)
         if self.blocks is None:
-            return taken
-        return replace(taken, blocks=taken.of_sites(self.blocks[self.first_sites][number]))
+            return found
+        return replace(found, blocks=found.of_sites(self.blocks[self.first_sites][number]))
 
     def one_by_one(self) -> DuelGraph:
         """Each copy of an event by itself, where noises are shared: copies share none."""
