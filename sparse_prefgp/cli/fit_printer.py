@@ -169,7 +169,7 @@ def column_lines(transform: FeatureTransform) -> list[str]:
     read = [
         f"{text.column} ({counted(len(text.transform.statistics), 'statistic')}, "
         f"{counted(text.transform.directions.size, 'direction')} of "
-        f"{counted(len(text.transform.directions.words), 'word')}; "
+        f"{counted(len(text.transform.directions.terms.names), 'word')}; "
         f"{text.transform.scored or 'no score of words'})"
         for text in transform.texts
     ]

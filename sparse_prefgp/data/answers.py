@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.sets import (
     Covering,
     SetForm,
@@ -27,7 +28,16 @@ from sparse_prefgp.data.sets import (
     top,
 )
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray, runs
+from sparse_prefgp.support.arrays import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Texts,
+    distinct,
+    first_true,
+    runs,
+)
 from sparse_prefgp.support.checks import as_numbers, check_kind, check_shape
 from sparse_prefgp.support.words import shortened
 
@@ -37,15 +47,16 @@ Which = Any
 _LARGEST = 2**62
 
 
-def by_appearance(first: IntArray) -> tuple[IntArray, IntArray]:
-    """Groups in the order in which they first appear, and the place of each in that order.
+def by_appearance(first: IntArray, number: IntArray) -> tuple[IntArray, IntArray]:
+    """Groups in the order in which they first appear: where they do, and the group of each.
 
     :param first: of each group, where it first appears, as `np.unique` gives it.
+    :param number: the group of each.
     """
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    return order, place
+    return first[order], place[number.reshape(-1)]
 
 
 class Codes(NamedTuple):
@@ -71,7 +82,7 @@ class Codes(NamedTuple):
         return cls(_narrow(-1 - np.arange(e)), ())
 
     @property
-    def labels(self) -> npt.NDArray[np.object_]:
+    def labels(self) -> Texts:
         """(e,), as they were."""
         names = np.empty(len(self.names) + 1, dtype=object)
         names[:-1] = self.names
@@ -92,12 +103,16 @@ class Codes(NamedTuple):
 
     def used(self) -> Codes:
         """The same labels, renumbered in the order in which they appear."""
+        tops = np.maximum.accumulate(self.numbers, dtype=np.int64)
+        if not np.any(self.numbers < 0) and np.all(np.diff(tops, prepend=-1) <= 1):
+            if tops.max(initial=-1) == len(self.names) - 1:  # so they are: sorting takes long
+                return self._replace(numbers=_narrow(self.numbers))
         known = self.numbers >= 0
-        kept, first, number = np.unique(self.numbers[known], return_index=True, return_inverse=True)
-        order, place = by_appearance(first)
-        names = tuple(self.names[i] for i in kept[order])
+        used = self.numbers[known]
+        first, number = by_appearance(*np.unique(used, return_index=True, return_inverse=True)[1:])
+        names = tuple(self.names[i] for i in used[first])
         numbers = self.numbers.astype(np.int64)
-        numbers[known] = place[number.reshape(-1)]
+        numbers[known] = number
         return Codes(_each_unknown(numbers), names, self.column)
 
 
@@ -109,7 +124,7 @@ def _each_unknown(numbers: IntArray) -> IntArray:
     return _narrow(numbers)
 
 
-def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _narrow(numbers: AnyArray) -> AnyArray:
     """The same whole numbers in the smallest integers that hold them."""
     low, high = (int(extreme(numbers, initial=0)) for extreme in (np.min, np.max))
     width = np.promote_types(np.min_scalar_type(min(low, -1)), np.min_scalar_type(high))
@@ -163,10 +178,9 @@ class Grades(NamedTuple):
                 f"The levels of the grades are {', '.join(map(repr, self.names)) or 'none'}; give "
                 "2 to 200 different ones, from worst to best."
             )
-        bad = np.flatnonzero(np.abs(self.numbers) > self.largest)
-        if bad.size:
+        for i in first_true(np.abs(self.numbers) > self.largest):
             raise ValueError(
-                f"The grade of duel {bad[0]} is {self.numbers[bad[0]]}, but the levels go from "
+                f"The grade of duel {i} is {self.numbers[i]}, but the levels go from "
                 f"{-self.largest} to {self.largest}; correct it, or give more levels."
             )
 
@@ -245,10 +259,7 @@ COLUMNS = {
 }
 
 
-_PLAIN = "whole", "number"
-
-
-def _each(values: Any, change: Callable[[npt.NDArray[Any]], Any]) -> Any:
+def _each(values: Any, change: Callable[[AnyArray], Any]) -> Any:
     """A column whose numbers are changed; names stay."""
     if isinstance(values, Mapping):
         return {name: _each(one, change) for name, one in values.items()}
@@ -257,9 +268,9 @@ def _each(values: Any, change: Callable[[npt.NDArray[Any]], Any]) -> Any:
     return change(values)
 
 
-def arrays_of(values: Any) -> list[npt.NDArray[Any]]:
+def arrays_of(values: Any) -> list[AnyArray]:
     """The numbers of a column: one array, but of labels."""
-    arrays: list[npt.NDArray[Any]] = []
+    arrays: list[AnyArray] = []
     _each(values, arrays.append)
     return arrays
 
@@ -371,9 +382,9 @@ class Answers:
         for name in columns.keys() - COLUMNS.keys():
             raise ValueError(f"There is no column {name!r}; choose from {', '.join(COLUMNS)}.")
         self.columns: dict[str, Any] = {
-            name: np.asarray(columns[name]) if column.holds in _PLAIN else columns[name]
+            name: np.asarray(values) if column.holds in ("whole", "number") else values
             for name, column in COLUMNS.items()
-            if columns.get(name) is not None
+            if (values := columns.get(name)) is not None
         }
         """What is said, by the name of its column."""
 
@@ -422,7 +433,7 @@ class Answers:
             return self.whole(fill).astype(np.float64)
         return np.broadcast_to(np.int8(fill) if name == "kind" else np.int64(fill), len(self))
 
-    def said(self) -> list[npt.NDArray[Any]]:
+    def said(self) -> list[AnyArray]:
         """What there is besides sides and counts, as arrays, for a fingerprint."""
         arrays = []
         for name, values in self.columns.items():
@@ -458,7 +469,7 @@ class Answers:
         return np.asarray(self.whole("kind"))
 
     @property
-    def counts(self) -> npt.NDArray[Any]:
+    def counts(self) -> AnyArray:
         """(e,) how often each was said."""
         return np.asarray(self.whole("counts"))
 
@@ -509,6 +520,7 @@ class Answers:
     def ties(self) -> BoolArray | None:
         """Which are ties, (e,); None without any."""
         tied = self.columns.get("kind", np.empty(0)) == TIE
+        tied.setflags(write=False)
         return tied if tied.any() else None
 
     @property
@@ -581,10 +593,20 @@ class Answers:
         sizes = np.diff(self._offsets)[which]
         return runs(self._offsets[:-1][which], sizes), np.append(0, np.cumsum(sizes))
 
-    def one_by_one(self) -> Answers:
-        """Each copy of an event as one of its own, so that equal ones can be parted."""
-        copies = self.take(np.repeat(np.arange(len(self)), self.counts))
-        return copies.saying(counts=None, weights=copies.each_weight)
+    def one_by_one(self, copies: IntArray | None = None) -> Answers:
+        """Each copy of an event as one of its own, so that equal ones can be parted.
+
+        :param copies: (e,) as how many each is to stand; by default its count.
+        """
+        number = self.counts if copies is None else copies
+        if np.all(number == 1):
+            return self
+        apart = self.take(np.repeat(np.arange(len(self)), number))
+        several = np.repeat(number, number)
+        return apart.saying(
+            counts=np.where(several > 1, 1, apart.counts),
+            weights=None if apart.weights is None else apart.weights / several,
+        )
 
     def followed_by(self, *others: Answers) -> Answers:
         """These and then others, between rows of the same table.
@@ -625,17 +647,17 @@ class Answers:
         unordered = _UNORDERED[self.kind]
         if not unordered.any():
             return self
-        if np.any(_COVERING[self.kind]):
-            return self._by_level()
         if self.in_pairs and self.covariates is None:
             two = self.sides.copy().reshape(-1, 2)
             two[unordered] = np.sort(two[unordered], 1)
             return self.saying(two.reshape(-1))
+        # Sides between which there is no order come in that of their rows.
         event = self.event_of_side
-        moved = unordered[event]
-        order = np.arange(len(self.sides))
-        order[moved] = order[moved][np.lexsort((self.sides[moved], event[moved]))]
-        return self._with_sides_in(order)
+        level = np.arange(len(self.sides)) - self.offsets[:-1][event]
+        level[unordered[event]] = 0
+        for _, form, at in self.forms():
+            level[self.offsets[at][:, None] + np.arange(len(form.level))] = form.level
+        return self._with_sides_in(np.lexsort((self.sides, level, event)))
 
     def _with_sides_in(self, order: IntArray) -> Answers:
         """With the sides (s,) of each event in this order, and all that is said of them."""
@@ -646,35 +668,21 @@ class Answers:
         }
         return self.saying(self.sides[order], **moved)
 
-    def _by_level(self) -> Answers:
-        """With sides between which there is no order in that of their rows."""
-        event = self.event_of_side
-        level = np.arange(len(self.sides)) - self.offsets[:-1][event]
-        level[_UNORDERED[self.kind][event] & ~_COVERING[self.kind][event]] = 0
-        for _, form, at in self.forms():
-            level[self.offsets[at][:, None] + np.arange(len(form.level))] = form.level
-        return self._with_sides_in(np.lexsort((self.sides, level, event)))
-
     def forms(self) -> list[tuple[int, SetForm, IntArray]]:
         """Of the events about sets: each kind and form, and the numbers of those that have it."""
         at = np.flatnonzero(_COVERING[self.kind])
-        sizes = self.sizes[at]
-        first = np.zeros(len(at), np.int64) if self.ordered is None else self.ordered[at]
         if not len(at):
             return []
-        # One number for each: sorting rows of three takes ten times as long.
-        columns, shape = (
-            (self.kind[at], sizes, first),
-            (len(KINDS), sizes.max() + 1, first.max() + 1),
-        )
-        key = np.ravel_multi_index(columns, shape)
-        found = []
+        first = np.zeros(len(at), np.int64) if self.ordered is None else self.ordered[at]
+        told = self.kind[at], self.sizes[at], first
+        key = _one_number(told)  # sorting rows of three takes ten times as long
+        found = list[tuple[int, SetForm, IntArray]]()
         for each in np.unique(key):
-            kind, size, ordered = map(int, np.unravel_index(each, shape))
+            here = np.flatnonzero(key == each)
+            kind, size, ordered = (int(column[here[0]]) for column in told)
             covering = KINDS[kind].covering
             assert covering is not None
-            form = set_form(covering, size, ordered)
-            found.append((kind, form, at[key == each]))
+            found.append((kind, set_form(covering, size, ordered), at[here]))
         return found
 
     @cached_property
@@ -705,17 +713,6 @@ class Answers:
         share no noise; once where a weight is no whole number."""
         totals = self.totals
         return np.where(totals % 1.0 == 0.0, totals, 1.0).astype(np.int64)
-
-    def copied(self) -> Answers:
-        """With each of `copies` by itself."""
-        copies = self.copies
-        if np.all(copies == 1):
-            return self
-        apart = self.take(np.repeat(np.arange(len(self)), copies))
-        several = np.repeat(copies, copies)
-        counts = np.where(several > 1, 1, apart.counts)
-        weights = None if apart.weights is None else apart.weights / several
-        return apart.saying(counts=counts, weights=weights)
 
     @property
     def unit(self) -> str:
@@ -766,9 +763,10 @@ class Answers:
     @property
     def covariate_squares(self) -> FloatArray | None:
         """(C,) the mean square of their steps over all that was said; None without."""
-        if self.covariate_steps is None:
+        steps = self.covariate_steps
+        if steps is None:
             return None
-        values, event = self.covariate_steps
+        values, event = steps
         return np.asarray(np.average(values**2, axis=0, weights=self.counts[event]))
 
     def side_columns(self) -> FloatArray:
@@ -812,7 +810,7 @@ class Answers:
         _, first, number = np.unique(key, return_index=True, return_inverse=True)
         return first, number.reshape(-1)
 
-    def _per_place(self, values: IntArray) -> list[npt.NDArray[Any]]:
+    def _per_place(self, values: IntArray) -> list[AnyArray]:
         """Values (s,) of all sides as those of each first side, second side, …, (e,) each.
 
         Where an event has no such side it is -1.
@@ -847,24 +845,7 @@ class Answers:
             here = np.flatnonzero(self.kind == kind)
             doors = KINDS[int(kind)].fill(self.take(here))
             found.append(doors._replace(event=here[doors.event]))
-        event = np.concatenate([doors.event for doors in found])
-        place = event  # where each z goes
-        if len(event) > len(self):
-            place = np.empty_like(event)
-            place[np.argsort(event, kind="stable")] = np.arange(len(event))
-        if any(doors.draws is not None for doors in found):
-            found = [with_noises(doors) for doors in found]
-        columns: list[Any] = [
-            None if c is None else np.empty((len(event), *c.shape[1:]), c.dtype) for c in found[0]
-        ]
-        start = 0
-        for doors in found:
-            stop = start + len(doors.event)
-            for column, values in zip(columns, doors, strict=True):
-                if column is not None:
-                    column[place[start:stop]] = values
-            start = stop
-        return Doors(*columns)
+        return _by_event(found)
 
     def pair_doors(self) -> Doors:
         """`doors`, for what takes each z for a duel by itself.
@@ -898,6 +879,11 @@ class Answers:
             check_kind("answer", self.answer, Grades, "Grades.of(levels), as there are grades")
         steps = np.diff(offsets)
         columns = {name: self._checked_column(name, kind) for name in self.columns}
+        for name, values in columns.items():
+            if isinstance(values, Codes):
+                columns[name] = values.used()
+            elif isinstance(values, Mapping):
+                columns[name] = {of: codes.used() for of, codes in values.items()}
         columns["ordered"] = _checked_ordered(self.ordered, kind, steps)
         columns["kind"] = kind.astype(np.int8) if np.any(kind != WIN) else None
         return Answers(sides, None if np.all(steps == 2) else offsets, **columns)
@@ -905,29 +891,20 @@ class Answers:
     def check_questions(self, rows: int) -> None:
         """Refuse what cannot be asked between so many rows, whatever the labels are.
 
-        :raises ValueError: sides, offsets or kinds as for `checked`; a row that is not there, or a
-            column of another length.
+        :raises ValueError: what `checked` raises; a row that is not there.
         """
-        sides, offsets, kind = self._checked_sides()
+        _, offsets, kind = self._checked_sides()
         self.check_rows(rows)
         _checked_ordered(self.ordered, kind, np.diff(offsets))
-        for name, values in self.columns.items():
-            if COLUMNS[name].holds == "code":
-                check_kind(name, values, Codes, "Codes.of(labels)")
-            for array in arrays_of(values):
-                if len(array) != len(kind if COLUMNS[name].per == "event" else sides):
-                    per = "event" if COLUMNS[name].per == "event" else "side"
-                    raise ValueError(
-                        f"{name} has {len(array)} values for {len(kind)} events of {len(sides)} "
-                        f"sides; give one for each {per}."
-                    )
+        for name in self.columns:
+            self._checked_column(name, kind, unknown=True)
 
     def check_rows(self, rows: int) -> None:
         """Refuse sides that are none of so many rows.
 
         :raises ValueError: see above.
         """
-        for at in np.flatnonzero((self.sides < 0) | (self.sides >= rows))[:1]:
+        for at in first_true((self.sides < 0) | (self.sides >= rows)):
             event = np.searchsorted(self.offsets, at, side="right") - 1
             raise ValueError(
                 f"Event {event} has the row {self.sides[at]}, which is not an item; give rows "
@@ -944,32 +921,40 @@ class Answers:
                 "begin at 0, never fall, and end at the number of sides."
             )
         kind = _whole(self.kind, "kind", e)
-        for i in np.flatnonzero((kind < 0) | (kind >= len(KINDS)))[:1]:
+        for i in first_true((kind < 0) | (kind >= len(KINDS))):
             known = " or ".join(f"{number} ({one.name})" for number, one in enumerate(KINDS))
             raise ValueError(f"Event {i} has the kind {kind[i]}; give {known}.")
         for number in np.flatnonzero(np.bincount(kind)):
             one = KINDS[number]
-            least, most = one.fewest if one.sides is None else one.sides, one.sides or len(sides)
-            for i in np.flatnonzero((kind == number) & ((steps < least) | (steps > most)))[:1]:
-                wanted = f"{least}" if one.sides else f"at least {least}"
+            most = one.sides or len(sides)
+            for i in first_true((kind == number) & ((steps < one.fewest) | (steps > most))):
+                least = "" if one.sides else "at least "
                 raise ValueError(
-                    f"Event {i} is a {one.name} of {steps[i]} sides; give it {wanted}."
+                    f"Event {i} is a {one.name} of {steps[i]} sides; give it {least}{one.fewest}."
                 )
         return sides, offsets, kind
 
-    def _checked_column(self, name: str, kind: IntArray) -> Any:
+    def _checked_column(self, name: str, kind: IntArray, unknown: bool = False) -> Any:
         """A column, as it should be for events of these kinds; counts as they are.
 
+        :param unknown: whether nobody need know the labels.
         :raises ValueError: see `checked`.
         """
         declared, values, e = COLUMNS[name], self.columns[name], len(kind)
         if declared.holds == "code":
-            return _labelled(values, name, e)
+            return _labelled(values, name, e, unknown)
         if declared.holds == "labels":
             check_kind(name, values, Mapping, "Codes by the names of their columns")
             return {of: _labelled(codes, of, e, unknown=True) for of, codes in values.items()}
         if declared.holds == "grade":
-            _check_answers(values, kind)
+            check_kind("answer", values, Grades, "Grades.of(levels), as there are grades")
+            _whole(values.numbers, "answer", e)
+            values.check()
+            for i in first_true((kind == GRADE) != (values.numbers != 0)):
+                raise ValueError(
+                    f"Event {i} is a {KINDS[kind[i]].name} with the level {values.numbers[i]}; "
+                    "give a grade a level other than 0, and all else 0."
+                )
         elif declared.holds == "covariate":
             check_kind(name, values, Covariates, "Covariates(numbers, names)")
             numbers = as_numbers(name, values.numbers, len(self.sides), "C")
@@ -978,9 +963,9 @@ class Answers:
             return Covariates(numbers, tuple(values.names))
         elif declared.holds == "number":
             values = as_numbers(name, values, e)
-            for i in np.flatnonzero(values <= declared.low)[:1]:
+            for i in first_true(values <= declared.low):
                 raise ValueError(
-                    f"Event {i} has the {name.removesuffix('s')} {values[i]}; give a positive "
+                    f"The {name.removesuffix('s')} of duel {i} is {values[i]}; give a positive "
                     "number, or leave it out."
                 )
         return values
@@ -991,6 +976,32 @@ class Answers:
         for array in (self.sides, *offsets, *arrays_of(self.columns)):
             array.setflags(write=False)
         return self
+
+
+class OfAnswers:
+    """Views of answers, merged or as they were read."""
+
+    events: Answers
+
+    @property
+    def counts(self) -> IntArray:
+        """(e,) how often each was seen."""
+        return self.events.counts
+
+    @property
+    def ties(self) -> BoolArray | None:
+        """(e,) which are ties; None without any."""
+        return self.events.ties
+
+    @property
+    def num_ties(self) -> int:
+        """How many ended in a tie, counts included."""
+        return 0 if self.ties is None else int(self.counts[self.ties].sum())
+
+    @property
+    def levels(self) -> tuple[str, ...] | None:
+        """Names of the levels of grades from worst to best; None without grades."""
+        return None if self.events.answer is None else self.events.answer.names
 
 
 def _whole(values: Any, name: str, size: int | None = None) -> IntArray:
@@ -1013,37 +1024,25 @@ def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
     """
     check_kind(name, codes, Codes, "Codes.of(labels)")
     numbers = _whole(codes.numbers, name, e)
-    outside = (numbers < 0) & (not unknown) | (numbers >= len(codes.names))
-    for i in np.flatnonzero(outside)[:1]:
+    for i in first_true(numbers >= len(codes.names)):
         raise ValueError(
             f"Event {i} has the {name} {numbers[i]}, of {len(codes.names)} names; code the labels "
             "with Codes.of(labels)."
         )
-    for label in codes.names:
-        if not isinstance(label, str | int | np.integer) or isinstance(label, bool):
+    of_label, nobody = np.maximum(numbers, -1), [] if unknown else [(-1, None)]
+    for number, label in [*enumerate(codes.names), *nobody]:
+        if isinstance(label, str | int | np.integer) and not isinstance(label, bool):
+            continue
+        for i in first_true(of_label == number):
+            what = name if unknown else COLUMNS[name].words[0]
             raise ValueError(
-                f"A {name} is named {shortened(label)}; name each by a text or a whole number."
+                f"The {what} of duel {i} is {shortened(label)}; name each by a text or a whole "
+                "number."
             )
     if len({*codes.names}) < len(codes.names):
         twice = next(label for label in codes.names if codes.names.count(label) > 1)
         raise ValueError(f"Two of the {name} names are {shortened(twice)}; give each its own.")
-    return Codes(numbers, tuple(codes.names), codes.column).used()
-
-
-def _check_answers(answer: Grades | None, kind: npt.NDArray[Any]) -> None:
-    """Refuse grades that do not fit the kinds of their events.
-
-    :raises ValueError: see above; a grade without a level, or a level of what is none.
-    """
-    check_kind("answer", answer, Grades, "Grades.of(levels), as there are grades")
-    assert answer is not None
-    _whole(answer.numbers, "answer", len(kind))
-    answer.check()
-    for i in np.flatnonzero((kind == GRADE) != (answer.numbers != 0))[:1]:
-        raise ValueError(
-            f"Event {i} is a {KINDS[kind[i]].name} with the level {answer.numbers[i]}; give a "
-            "grade a level other than 0, and all else 0."
-        )
+    return Codes(numbers, tuple(codes.names), codes.column)
 
 
 def _joined(every: Sequence[Answers], name: str) -> Any:
@@ -1068,24 +1067,16 @@ def _joined(every: Sequence[Answers], name: str) -> Any:
     if isinstance(known[0], Codes):
         return _joined_codes(known, known[0].column)
     if isinstance(known[0], Grades | Covariates):
-        _check_names(name, [column.names for column in known])
+        what = "grades have the levels" if name == "answer" else "events have the covariates"
+        for other in known:
+            if other.names != known[0].names:
+                mine, theirs = (", ".join(map(repr, x.names)) or "none" for x in (known[0], other))
+                raise ValueError(
+                    f"Some {what} {mine} and others {theirs}; give all the same, in the same order."
+                )
     numbers = np.concatenate([arrays_of(one.whole(name))[0] for one in every])
     width = np.result_type(*(array for column in known for array in arrays_of(column)))
     return _each(known[0], lambda _: numbers.astype(width, copy=False))
-
-
-def _check_names(name: str, names: Sequence[tuple[str, ...]]) -> None:
-    """Refuse columns of other names than those of the first.
-
-    :raises ValueError: see above.
-    """
-    what = {"answer": "grades have the levels", "covariates": "events have the covariates"}[name]
-    for other in names:
-        if other != names[0]:
-            first, second = (", ".join(map(repr, each)) or "none" for each in (names[0], other))
-            raise ValueError(
-                f"Some {what} {first} and others {second}; give all the same, in the same order."
-            )
 
 
 def _joined_codes(every: Sequence[Codes], column: str | None) -> Codes:
@@ -1095,14 +1086,14 @@ def _joined_codes(every: Sequence[Codes], column: str | None) -> Codes:
     return Codes(_each_unknown(numbers), names, column)
 
 
-def _ranks(values: npt.NDArray[Any]) -> IntArray:
+def _ranks(values: AnyArray) -> IntArray:
     """A whole number for each value or row, equal for equal ones, in their order."""
     axis = None if values.ndim == 1 else 0
     # Adding zero makes -0.0 and 0.0 the same.
-    return np.unique(values + 0.0, axis=axis, return_inverse=True)[1].reshape(-1)
+    return distinct(values + 0.0, axis)[1]
 
 
-def _checked_ordered(ordered: Any, kind: npt.NDArray[Any], sizes: IntArray) -> IntArray | None:
+def _checked_ordered(ordered: Any, kind: AnyArray, sizes: IntArray) -> IntArray | None:
     """How many sides of each event come first in order.
 
     :raises ValueError: none, or all or all but one, of a "top"; any of something else.
@@ -1113,12 +1104,12 @@ def _checked_ordered(ordered: Any, kind: npt.NDArray[Any], sizes: IntArray) -> I
     found = np.zeros(len(kind), np.int64)
     if ordered is not None:
         found = _whole(ordered, "ordered", len(kind))
-    for i in np.flatnonzero(tops & ((found < 1) | (found > sizes - 2)))[:1]:
+    for i in first_true(tops & ((found < 1) | (found > sizes - 2))):
         raise ValueError(
             f"Event {i} has {found[i]} of {sizes[i]} sides in order; give 1 to {sizes[i] - 2}, and "
             "call all but one, or all, a ranking."
         )
-    for i in np.flatnonzero(~tops & (found != 0))[:1]:
+    for i in first_true(~tops & (found != 0)):
         raise ValueError(
             f"Event {i} is a {KINDS[kind[i]].name} with {found[i]} sides in order; give 0, or make "
             "it a top."
@@ -1126,7 +1117,7 @@ def _checked_ordered(ordered: Any, kind: npt.NDArray[Any], sizes: IntArray) -> I
     return found if tops.any() else None
 
 
-def _one_number(columns: Sequence[npt.NDArray[Any]]) -> IntArray:
+def _one_number(columns: Sequence[AnyArray]) -> IntArray:
     """A whole number for each row of columns (e,) of whole numbers, in the order of the rows."""
     key = np.zeros(len(columns[0]), dtype=np.int64)
     size = 1  # of the numbers so far
@@ -1136,8 +1127,8 @@ def _one_number(columns: Sequence[npt.NDArray[Any]]) -> IntArray:
             continue
         width = high - low + 1
         if size * width > _LARGEST:
-            names, key = np.unique(key, return_inverse=True)
-            key, size = key.reshape(-1), len(names)
+            names, key = distinct(key)
+            size = len(names)
         key = key * width + np.subtract(column, low, dtype=np.int64)
         size *= width
     return key
@@ -1155,30 +1146,42 @@ def with_noises(doors: Doors) -> Doors:
     return doors._replace(draws=draws, look=np.zeros(t, np.int64), own=np.full(t, 2.0))
 
 
-def _of_pairs(pairs: IntArray, limits: npt.NDArray[Any], cuts: npt.NDArray[Any]) -> Doors:
+def _by_event(parts: Sequence[Doors]) -> Doors:
+    """Those of several kinds or forms, in the order of the events."""
+    if any(doors.draws is not None for doors in parts):
+        parts = [with_noises(doors) for doors in parts]
+    order = np.argsort(np.concatenate([doors.event for doors in parts]), kind="stable")
+    columns: list[Any] = [
+        None if column[0] is None else np.concatenate(column)[order]
+        for column in zip(*parts, strict=True)
+    ]
+    return Doors(*columns)
+
+
+def _of_pairs(pairs: IntArray, limits: AnyArray, cuts: AnyArray) -> Doors:
     """One z of each event."""
     e = len(pairs)
     return Doors(pairs, limits, cuts.astype(np.int8), np.arange(e), np.ones(e))
 
 
-def _one_box(events: Answers, lower: float, upper: float, cuts: tuple[int, int]) -> Doors:
-    """z of each pair in one box."""
+def _one_box(events: Answers, lower: float, cuts: tuple[int, int]) -> Doors:
+    """z of each pair in one box that ends at 0."""
     e = len(events)
     return _of_pairs(
         events.pairs,
-        np.broadcast_to((lower, upper), (e, 2)),
+        np.broadcast_to((lower, 0.0), (e, 2)),
         np.broadcast_to(np.array(cuts), (e, 2)),
     )
 
 
 def _win(events: Answers) -> Doors:
     """f(loser) - f(winner), with noise, is below the margin's negative."""
-    return _one_box(events, -np.inf, 0.0, (0, -1))
+    return _one_box(events, -np.inf, (0, -1))
 
 
 def _tie(events: Answers) -> Doors:
     """f(second) - f(first), with noise, is within the margin."""
-    return _one_box(events, 0.0, 0.0, (-1, 1))
+    return _one_box(events, 0.0, (-1, 1))
 
 
 def _grade(events: Answers) -> Doors:
@@ -1196,31 +1199,25 @@ def _grade(events: Answers) -> Doors:
 
 def _set(events: Answers) -> Doors:
     """Worse less better, with the noises of their look, is below 0: no margin moves that."""
-    columns: list[tuple[npt.NDArray[Any], ...]] = []
+    parts, same = list[Doors](), cast(Any, None)  # what is the same for all comes last
     for _, form, at in events.forms():
         rows = (len(at), len(form.own))
-        columns.append(
-            (
+        parts.append(
+            Doors(
                 events.sides[events.offsets[at][:, None, None] + form.places].reshape(-1, 2),
+                same,
+                same,
                 np.repeat(at, rows[1]),
+                same,
                 np.broadcast_to(form.draws, (*rows, 2)).reshape(-1, 2),
                 np.broadcast_to(form.look, rows).reshape(-1),
                 np.broadcast_to(form.own, rows).reshape(-1),
             )
         )
-    features, event, draws, look, own = map(np.concatenate, zip(*columns, strict=True))
-    order = np.argsort(event, kind="stable")
-    t = len(event)
-    return Doors(
-        features[order],
-        np.broadcast_to((-np.inf, 0.0), (t, 2)),
-        np.zeros((t, 2), np.int8),
-        event[order],
-        np.ones(t),
-        draws[order],
-        look[order],
-        own[order],
-    )
+    doors = _by_event(parts)
+    t = len(doors.event)
+    limits, cuts = np.broadcast_to((-np.inf, 0.0), (t, 2)), np.zeros((t, 2), np.int8)
+    return doors._replace(limits=limits, cuts=cuts, weight=np.ones(t))
 
 
 def _kind_of_sets(name: str, covering: Covering, fewest: int = 2, ordered: bool = False) -> Kind:
@@ -1249,9 +1246,7 @@ def kinds_of_grades(answer: Grades) -> npt.NDArray[np.int8]:
 FLAGGED = {number: kind for number, kind in enumerate(KINDS) if kind.column is not None}
 
 
-def kinds_of(
-    flags: Mapping[int, BoolArray], size: int, where: Callable[[int], str]
-) -> npt.NDArray[np.int8]:
+def kinds_of(flags: Mapping[int, BoolArray], size: int, where: Where) -> npt.NDArray[np.int8]:
     """The kind of each of some rows, (size,): a win where no flag says another.
 
     :param flags: (size,) of kinds in `FLAGGED`.
@@ -1260,9 +1255,7 @@ def kinds_of(
     """
     kind = np.zeros(size, np.int8)
     for number, flag in flags.items():
-        twice = np.flatnonzero(flag & (kind != WIN))
-        if twice.size:
-            i = int(twice[0])
+        for i in first_true(flag & (kind != WIN)):
             columns = [FLAGGED[int(k)].column for k in (kind[i], number)]
             raise ValueError(
                 f"{where(i)} has 1 in both {columns[0]!r} and {columns[1]!r}; give 1 in one of "

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import IntArray, distinct, runs
 
 # Blocks share a bucket where their sizes lie within one of so many steps of an octave: padding
 # makes a block at most a quarter longer, and the number of buckets grows with log(size) only.
@@ -40,7 +40,7 @@ def bucketed(
     sizes = np.bincount(blocks)
     place = _place_within(blocks, sizes)
     keys = np.stack([winners, losers]) + num_rows * blocks
-    held, position = np.unique(keys, return_inverse=True)
+    held, position = distinct(keys)
     block_of_row, row = np.divmod(held, num_rows)
     rows_in = np.bincount(block_of_row, minlength=len(sizes))
     place_of_row = _place_within(block_of_row, rows_in)
@@ -57,11 +57,11 @@ def bucketed(
         index = (slot[blocks[here]], place[here])
         sites = np.full(shape, len(blocks))
         sites[index] = here
-        first, second = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        first[index], second[index] = ends[:, here]
+        placed = np.zeros((2, *shape), dtype=np.int64)
+        placed[:, *index] = ends[:, here]
         rows = np.zeros((len(numbers), int(rows_in[numbers].max())), dtype=np.int64)
         rows[slot[block_of_row[there]], place_of_row[there]] = row[there]
-        found.append(Bucket(numbers, sites, rows, first, second))
+        found.append(Bucket(numbers, sites, rows, *placed))
     return tuple(found)
 
 
@@ -69,7 +69,7 @@ def _place_within(blocks: IntArray, sizes: IntArray) -> IntArray:
     """0, 1, … within each block, in the order of appearance."""
     order = np.argsort(blocks, kind="stable")
     place = np.empty(len(blocks), dtype=np.int64)
-    place[order] = np.arange(len(blocks)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place[order] = runs(np.zeros_like(sizes), sizes)
     return place
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Codes
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.data.kept import in_tuples
+from sparse_prefgp.support.arrays import IntArray, Texts
 
 
 def names_of_rows(
@@ -36,7 +36,7 @@ class ItemRows:
     """Names of the context; none where rows are states of items alone."""
     shared: tuple[str, ...]
     """Those of them that are one column of the duels, the same on both sides."""
-    values: npt.NDArray[np.object_]
+    values: Texts
     """(n, number of columns) the context of each row, as text."""
     column: str | None = None
     """The column of the table of items that names them; None where a row of it is an item."""
@@ -52,7 +52,7 @@ class ItemRows:
         base: IntArray,
         columns: Sequence[str],
         shared: Sequence[str],
-        texts: npt.NDArray[np.object_],
+        texts: Texts,
     ) -> tuple[tuple[Hashable, ...], ItemRows]:
         """Rows (k,) of items in contexts, and the ids of these rows.
 
@@ -81,24 +81,20 @@ class ItemRows:
 
     def select(self, index: IntArray) -> ItemRows:
         """Some of the rows, by their numbers."""
-        return ItemRows(
-            tuple(self.names[i] for i in index),
-            tuple(self.bases[i] for i in index),
-            self.columns,
-            self.shared,
-            self.values[index],
-            self.column,
+        return replace(
+            self,
+            names=tuple(self.names[i] for i in index),
+            bases=tuple(self.bases[i] for i in index),
+            values=self.values[index],
         )
 
     def followed_by(self, other: ItemRows) -> ItemRows:
         """These rows and then those."""
-        return ItemRows(
-            self.names + other.names,
-            self.bases + other.bases,
-            self.columns,
-            self.shared,
-            np.concatenate([self.values, other.values]),
-            self.column,
+        return replace(
+            self,
+            names=self.names + other.names,
+            bases=self.bases + other.bases,
+            values=np.concatenate([self.values, other.values]),
         )
 
     def contexts(self, comparisons: IntArray) -> Contexts:
@@ -114,27 +110,14 @@ class ItemRows:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and texts, ready for JSON."""
-        return {
-            "names": list(self.names),
-            "bases": list(self.bases),
-            "columns": list(self.columns),
-            "shared": list(self.shared),
-            "values": self.values.tolist(),
-            "column": self.column,
-        }
+        return {**vars(self), "values": self.values.tolist()}
 
     @classmethod
     def from_dict(cls, found: dict[str, Any]) -> ItemRows:
         """The inverse of `to_dict`."""
         shape = len(found["names"]), len(found["columns"])
-        return cls(
-            tuple(found["names"]),
-            tuple(found["bases"]),
-            tuple(found["columns"]),
-            tuple(found["shared"]),
-            np.array(found["values"], dtype=object).reshape(shape),
-            found["column"],
-        )
+        values = np.array(found["values"], dtype=object).reshape(shape)
+        return cls(**{name: in_tuples(x) for name, x in found.items()} | {"values": values})
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +125,7 @@ class Contexts:
     """Distinct contexts, and how often duels had each."""
 
     columns: tuple[str, ...]
-    values: npt.NDArray[np.object_]
+    values: Texts
     """(c, number of columns), as text."""
     counts: IntArray
     """(c,) sides of duels, counts included."""

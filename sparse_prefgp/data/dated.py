@@ -8,7 +8,7 @@ import numpy as np
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.slices import sliced
-from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 
 class Dated(NamedTuple):
@@ -43,15 +43,19 @@ class Dated(NamedTuple):
         assert events.time is not None
         times, place = sliced(events.time, slices, events.counts)
         number, sizes = duels.item[events.sides], events.sizes
-        first, last = (np.full(int(duels.item.max()) + 1, end) for end in (np.inf, -np.inf))
-        np.minimum.at(first, number, np.repeat(events.time, sizes))
-        np.maximum.at(last, number, np.repeat(events.time, sizes))
-        begin = np.full(len(first), np.inf)
+        when, items = np.repeat(events.time, sizes), int(duels.item.max()) + 1
         tells = np.repeat(np.ones(len(place), bool) if learned is None else learned, sizes)
-        np.minimum.at(begin, number[tells], np.repeat(times[place], sizes)[tells])
-        none = np.isinf(first)
-        first[none] = last[none] = begin[np.isinf(begin)] = np.nan
-        starts = np.full(duels.num_items, np.inf)
-        np.minimum.at(starts, events.sides, np.repeat(events.time, sizes))
-        starts[np.isinf(starts)] = np.nan
-        return cls(times[place], begin, first, last, starts)
+        return cls(
+            times[place],
+            _earliest(np.repeat(times[place], sizes)[tells], number[tells], items),
+            _earliest(when, number, items),
+            -_earliest(-when, number, items),
+            _earliest(when, events.sides, duels.num_items),
+        )
+
+
+def _earliest(days: FloatArray, of: IntArray, size: int) -> FloatArray:
+    """(size,) the least day of each number; NaN where it has none."""
+    found = np.full(size, np.inf)
+    np.minimum.at(found, of, days)
+    return np.where(np.isinf(found), np.nan, found)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,25 @@ from sparse_prefgp.data.answers import (
     Answers,
     Codes,
     Grades,
+    OfAnswers,
     by_appearance,
     check_covariate_names,
     kinds_of_grades,
 )
-from sparse_prefgp.data.flags import flags_of
+from sparse_prefgp.data.flags import Where, flags_of
 from sparse_prefgp.data.items import Items, OfItems, check_features
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.data.slices import days_of, warn_of_years
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.support.checks import as_numbers, check_kind, check_shape
+from sparse_prefgp.support.arrays import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    first_true,
+)
+from sparse_prefgp.support.checks import check_kind, check_shape, numbers
 from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Table, facts, facts_table
@@ -47,7 +54,7 @@ _COMPARED = 1 << 23
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Duels(OfItems):
+class Duels(OfItems, OfAnswers):
     """Items with features, and which of them won against which.
 
     The arrays are read-only copies.
@@ -125,7 +132,7 @@ class Duels(OfItems):
         losers: npt.ArrayLike,
         counts: npt.ArrayLike | None = None,
         *,
-        item_ids: Sequence[Hashable] | npt.NDArray[Any] | None = None,
+        item_ids: Sequence[Hashable] | AnyArray | None = None,
         feature_names: Sequence[str] | None = None,
         transform: FeatureTransform | None = None,
         ties: npt.ArrayLike | None = None,
@@ -142,31 +149,40 @@ class Duels(OfItems):
         labels: Mapping[str, npt.ArrayLike] | None = None,
     ) -> None:
         known = Items.of(items, item_ids, feature_names, transform, item)
-        won, lost = _sides(winners, losers, known)
+        won, lost = _array(winners, "winners"), _array(losers, "losers")
+        check_shape("winners", won, "t", hint=", at least one duel")
         t = len(won)
-        number, each = _checked_counts(counts, t), _checked_weights(weights, t)
-        answer = _answers(grades, levels, ties is not None, t)
-        kind = _checked_ties(ties, t) if answer is None else kinds_of_grades(answer)
+        check_shape("losers", lost, t, hint=", one for each winner")
+        answer, kind = _answers(grades, levels, ties is not None, t), None
+        if answer is not None:
+            kind = kinds_of_grades(answer)
+        elif ties is not None:
+            meaning = "True for a tie and False for a win"
+            tied = flags_of(_per_duel(ties, "ties", t), "ties", "duel {}".format, meaning)
+            kind = np.where(tied, TIE, WIN)
         values, names = _checked_covariates(covariates, covariate_names, t)
         if labels is not None:
             check_kind("labels", labels, Mapping, "labels by the names of their columns")
         events = Answers.between(
-            won,
-            lost,
+            _indices(won, "winners", known),
+            _indices(lost, "losers", known),
             kind=kind,
-            counts=number,
-            weights=each if each is None or number is None else each * number,
-            judge=_labelled(groups, "groups", "group", t),
-            person=_labelled(people, "people", "person", t),
+            counts=None if counts is None else _array(counts, "counts"),
+            weights=None if weights is None else _array(weights, "weights"),
+            judge=_labelled(groups, "groups", t),
+            person=_labelled(people, "people", t),
             time=_days(times, t),
             answer=answer,
             covariates=values,
             covariate_names=names,
             labels={
-                name: _labelled(given, name, name, t, unknown=True)._replace(column=name)
+                name: _labelled(given, name, t)._replace(column=name)
                 for name, given in (labels or {}).items()
             },
         )
+        events = _checked_events(events, known)
+        if events.weights is not None:
+            events = events.saying(weights=events.weights * events.counts)
         self._hold(known, events, people_features)
 
     @classmethod
@@ -208,23 +224,25 @@ class Duels(OfItems):
     ) -> None:
         """Merge equal events, in the order of their first appearance."""
         given = given.in_order()
-        first, number = given.alike()
-        order, position = by_appearance(first)
-        rows = position[number]
+        first, rows = by_appearance(*given.alike())
         each = given.each_weight
         if each is not None and np.all(each == 1.0):
             given, each = given.saying(weights=None), None
-        merged = given.merged(first[order], rows).frozen()
+        merged = given.merged(first, rows).frozen()
         for array in (rows, given.counts, each):
             if array is not None:
                 array.setflags(write=False)
+        if people_features is not None:
+            if merged.person is None:
+                raise together.refused(features_of_people=True, duels_of_nobody=True)
+            people_features = PeopleFeatures.given(people_features, merged.person.names)
         self.__dict__.update(  # frozen for all others
             known=known,
             events=merged,
             rows_given=rows,
             counts_given=given.counts,
             weights_given=each,
-            people_features=_of_people(people_features, merged),
+            people_features=people_features,
             unused_columns=tuple(unused_columns),
             roles=columns_of_roles(roles),
         )
@@ -240,9 +258,6 @@ class Duels(OfItems):
 
     # Views of the events.
 
-    def _of_pairs(self, name: str) -> None:
-        together.check(sets=self.events.has_sets, of_pairs=name)
-
     @cached_property
     def centred_people(self) -> PeopleFeatures:
         """Features of the people of the duels, where they have any, and after them of all others,
@@ -250,50 +265,34 @@ class Duels(OfItems):
         assert self.people_features is not None
         return self.people_features.about(self.people_names or ())
 
-    @cached_property
+    @property
     def winners(self) -> IntArray:
         """(num_pairs,) the row that won each; of a tie, the lower one.
 
         :raises ValueError: answers about sets.
         """
-        self._of_pairs("winners")
-        return _frozen(self.events.pairs[:, 0])
+        together.check(sets=self.events.has_sets, of_pairs="winners")
+        return self.events.pairs[:, 0]
 
-    @cached_property
+    @property
     def losers(self) -> IntArray:
         """(num_pairs,) the row that lost each; of a tie, the higher one.
 
         :raises ValueError: answers about sets.
         """
-        self._of_pairs("losers")
-        return _frozen(self.events.pairs[:, 1])
-
-    @property
-    def counts(self) -> IntArray:
-        """(num_pairs,) how often each event was seen."""
-        return self.events.counts
+        together.check(sets=self.events.has_sets, of_pairs="losers")
+        return self.events.pairs[:, 1]
 
     @property
     def weights(self) -> FloatArray | None:
         """(num_pairs,) as how many duels each event counts; None where each counts once."""
         return self.events.weights
 
-    @cached_property
-    def ties(self) -> BoolArray | None:
-        """(num_pairs,) which events are ties; None without any."""
-        ties = self.events.ties
-        return None if ties is None else _frozen(ties)
-
     @property
     def grades(self) -> npt.NDArray[np.int8] | None:
         """(num_pairs,) by how many levels the winner is better, 0 for ties and for wins of which
         nobody said; None without grades."""
         return None if self.events.answer is None else self.events.answer.numbers
-
-    @property
-    def levels(self) -> tuple[str, ...] | None:
-        """Names of the levels of grades from worst to best; None without grades."""
-        return None if self.events.answer is None else self.events.answer.names
 
     @property
     def grade_counts(self) -> IntArray | None:
@@ -377,20 +376,18 @@ class Duels(OfItems):
         won = check_features(X_winner, "X_winner", names)
         lost = check_features(X_loser, "X_loser", names)
         check_shape("X_loser", lost, *won.shape, hint=", as X_winner")
-        same = np.flatnonzero((won == lost).all(axis=1))
-        if same.size:
+        for i in first_true((won == lost).all(axis=1)):
             raise ValueError(
-                f"Row {same[0]} of X_winner equals row {same[0]} of X_loser, a duel of an item "
+                f"Row {i} of X_winner equals row {i} of X_loser, a duel of an item "
                 "with itself; remove it, or use Duels(items, winners, losers) for different items "
                 "with equal features."
             )
         # Adding zero makes -0.0 and 0.0 the same row.
         stacked = np.concatenate([won, lost]) + 0.0
-        _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
-        order, position = by_appearance(first)
-        index = position[inverse.reshape(-1)]
+        places = np.unique(stacked, axis=0, return_index=True, return_inverse=True)[1:]
+        first, index = by_appearance(*places)
         t = len(won)
-        return cls(stacked[first[order]], index[:t], index[t:], counts, feature_names=names)
+        return cls(stacked[first], index[:t], index[t:], counts, feature_names=names)
 
     @property
     def num_pairs(self) -> int:
@@ -401,11 +398,6 @@ class Duels(OfItems):
     def num_duels(self) -> int:
         """t, the number of duels: the sum of `counts`."""
         return self.events.num_events
-
-    @property
-    def num_ties(self) -> int:
-        """How many duels ended in a tie."""
-        return 0 if self.ties is None else int(self.counts[self.ties].sum())
 
     @property
     def decided(self) -> BoolArray:
@@ -427,15 +419,10 @@ class Duels(OfItems):
         """What one of the answers is called."""
         return self.events.unit
 
-    @property
-    def held(self) -> bool:
-        """Whether all duels are in memory, where everybody may ask who met whom."""
-        return True
-
-    @property
-    def has_items(self) -> bool:
-        """Whether each row of `items` is an item, which streams with inline features lack."""
-        return True
+    held: ClassVar[bool] = True
+    """Whether all duels are in memory, where everybody may ask who met whom."""
+    has_items: ClassVar[bool] = True
+    """Whether each row of `items` is an item, which streams with inline features lack."""
 
     def differences(self) -> FloatArray:
         """Features of the winner minus features of the loser, (num_pairs, D)."""
@@ -534,24 +521,6 @@ class Duels(OfItems):
         )
 
 
-def _sides(
-    winners: npt.ArrayLike, losers: npt.ArrayLike, known: Items
-) -> tuple[IntArray, IntArray]:
-    """Rows of winners and losers, (t,) each."""
-    won, lost = _array(winners, "winners"), _array(losers, "losers")
-    check_shape("winners", won, "t", hint=", at least one duel")
-    check_shape("losers", lost, len(won), hint=", one for each winner")
-    n, ids = len(known.features), known.ids
-    won, lost = _indices(won, "winners", n, ids), _indices(lost, "losers", n, ids)
-    same = np.flatnonzero(won == lost)
-    if same.size:
-        raise ValueError(
-            f"Duel {same[0]} is of item {known.shown(int(won[same[0]]))} with itself; remove it, "
-            "or correct its winner or loser."
-        )
-    return won, lost
-
-
 def _checked_events(events: Answers, known: Items) -> Answers:
     """Events between rows that are there, with the labels that they use."""
     check_kind("events", events, Answers, "Answers, as Answers.between(winners, losers) makes them")
@@ -569,19 +538,13 @@ def _against_themselves(events: Answers) -> list[tuple[int, int]]:
     """The first event that has a row twice, and that row; empty where there is none."""
     if events.in_pairs:
         first, second = events.pairs.T
-        at = np.flatnonzero(first == second)[:1]
+        at = first_true(first == second)
         return [(int(i), int(first[i])) for i in at]
     event = events.event_of_side
     order = np.lexsort((events.sides, event))
     sides, owner = events.sides[order], event[order]
-    at = np.flatnonzero((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))[:1]
+    at = first_true((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))
     return [(int(owner[i]), int(sides[i])) for i in at]
-
-
-def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    copy = np.ascontiguousarray(values)
-    copy.setflags(write=False)
-    return copy
 
 
 def check_covariates(values: FloatArray, names: Sequence[str]) -> None:
@@ -593,7 +556,7 @@ def check_covariates(values: FloatArray, names: Sequence[str]) -> None:
         raise ValueError(
             f"The covariate {names[j]!r} is {values[i, j]} for duel {i}; give finite numbers."
         )
-    for j in np.flatnonzero(np.all(values == values[:1], 0))[:1] if len(values) > 1 else ():
+    for j in first_true(np.all(values == values[:1], 0)) if len(values) > 1 else ():
         raise ValueError(
             f"The covariate {names[j]!r} is {values[0, j]:g}, winner less loser, in all duels, so "
             "that nothing can be learned of it; leave it out."
@@ -612,19 +575,14 @@ def _checked_covariates(
         named = covariate_names is not None and "names of covariates"
         together.check(covariates=named, no_covariates="no covariates")
         return None, ()
-    values = np.asarray(covariates)
+    values = numbers("covariates", covariates)
     if values.ndim == 1:
         values = values[:, None]
-    if values.ndim != 2 or len(values) != t or values.dtype.kind not in "iufb":
-        raise ValueError(
-            f"covariates has shape {values.shape} and type {values.dtype} for {t} duels; give "
-            "numbers of shape (t, C), winner less loser."
-        )
+    check_shape("covariates", values, t, "C", hint=", winner less loser")
     names = tuple(map(str, covariate_names or ()))
     if covariate_names is None:
         names = tuple(f"covariate {j}" for j in range(values.shape[1]))
     check_covariate_names(names, values.shape[1])
-    values = values.astype(np.float64)
     check_covariates(values, names)
     return values, names
 
@@ -642,39 +600,13 @@ def _answers(
         return None
     together.check(grade="grades", said_by_grades=has_ties and "ties")
     answer = Grades.of(_per_duel(grades, "grades", t), levels)
-    tied = np.flatnonzero(answer.numbers == 0)
-    if tied.size and not answer.has_ties:
+    for i in [] if answer.has_ties else first_true(answer.numbers == 0):
         raise ValueError(
-            f"The grade of duel {tied[0]} is 0, a tie, but the levels "
+            f"The grade of duel {i} is 0, a tie, but the levels "
             f"{', '.join(map(repr, answer.names))} have none in the middle; give an odd number of "
             "levels."
         )
     return answer
-
-
-def _checked_ties(ties: npt.ArrayLike | None, t: int) -> npt.NDArray[np.int8] | None:
-    """The kinds (t,) of duels that were won or tied; None where all were won."""
-    if ties is None:
-        return None
-    tied = flags_of(
-        _per_duel(ties, "ties", t),
-        "ties",
-        "duel {}".format,
-        "True for a tie and False for a win",
-    )
-    return np.where(tied, TIE, WIN).astype(np.int8) if tied.any() else None
-
-
-def _checked_weights(weights: npt.ArrayLike | None, t: int) -> FloatArray | None:
-    """Of one of each, (t,); None where all are 1."""
-    if weights is None:
-        return None
-    weight = as_numbers("weights", weights, t, hint=", one for each duel")
-    for i in np.flatnonzero(weight <= 0.0)[:1]:
-        raise ValueError(
-            f"The weight of duel {i} is {weight[i]}; give a positive number, or leave the duel out."
-        )
-    return None if np.all(weight == 1.0) else weight
 
 
 def _days(times: npt.ArrayLike | None, t: int) -> FloatArray | None:
@@ -686,41 +618,15 @@ def _days(times: npt.ArrayLike | None, t: int) -> FloatArray | None:
     return days
 
 
-def _labelled(given: Any, name: str, what: str, t: int, unknown: bool = False) -> Any:
-    """Codes of the labels of duels, numbered in the order of their first appearance; None for none.
-
-    :param what: one of them is.
-    :param unknown: whether None is a label that nobody knows.
-    :raises ValueError: more or fewer than duels; one that is neither a text nor a whole number.
-    """
+def _labelled(given: Any, name: str, t: int) -> Any:
+    """Codes of the labels of duels; None for none."""
     if given is None:
         return None
     labels = _per_duel(given, name, t).tolist()
-    for i, label in enumerate(labels):
-        if unknown and label is None:
-            continue
-        whole = isinstance(label, float) and label.is_integer()
-        if not (isinstance(label, str | int) or whole) or isinstance(label, bool):
-            raise ValueError(
-                f"The {what} of duel {i} is {shortened(label)}; name each by a text or a whole "
-                "number."
-            )
-    return Codes.of([int(label) if isinstance(label, float) else label for label in labels])
+    return Codes.of([int(x) if isinstance(x, float) and x.is_integer() else x for x in labels])
 
 
-def _of_people(given: Any, events: Answers) -> PeopleFeatures | None:
-    """Features of the people of some events, checked.
-
-    :raises ValueError: what `PeopleFeatures.given` raises; features of nobody.
-    """
-    if given is None:
-        return None
-    if events.person is None:
-        raise together.refused(features_of_people=True, duels_of_nobody=True)
-    return PeopleFeatures.given(given, events.person.names)
-
-
-def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
+def _per_duel(values: npt.ArrayLike, name: str, t: int) -> AnyArray:
     array = _array(values, name)
     check_shape(name, array, t, hint=", one for each duel")
     return array
@@ -813,21 +719,20 @@ class DuelsSummary(Result):
         return facts_table("", self.rows())
 
 
-def check_total(counts: IntArray, where: Callable[[int], str]) -> None:
+def check_total(counts: IntArray, where: Where) -> None:
     """Refuse counts, each at most MAX_COUNT, whose sum is larger.
 
     :raises ValueError: the sum is above MAX_COUNT; `where` names the row at which it gets there.
     """
     # The first sum that is too large is below 2**54; int64 may overflow only after it.
-    above = np.flatnonzero(np.cumsum(counts) > MAX_COUNT)
-    if above.size:
+    for i in first_true(np.cumsum(counts) > MAX_COUNT):
         raise ValueError(
-            f"The counts up to {where(int(above[0]))} add up to more than 2**53 ({MAX_COUNT}); "
+            f"The counts up to {where(i)} add up to more than 2**53 ({MAX_COUNT}); "
             "give smaller counts."
         )
 
 
-def _array(values: npt.ArrayLike, label: str) -> npt.NDArray[Any]:
+def _array(values: npt.ArrayLike, label: str) -> AnyArray:
     try:
         return np.asarray(values)
     except ValueError:
@@ -841,10 +746,9 @@ def _whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _indices(
-    values: npt.NDArray[Any], label: str, n: int, ids: tuple[Hashable, ...] | None
-) -> IntArray:
+def _indices(values: AnyArray, label: str, known: Items) -> IntArray:
     """Row indices."""
+    n, ids = len(known.features), known.ids
     if values.dtype.kind in "iu" or (
         values.dtype.kind == "O" and all(_whole(value) for value in values)
     ):
@@ -856,10 +760,9 @@ def _indices(
                 f"{row}); give item_ids, winners and losers as text, or row indices without "
                 "item_ids."
             )
-        outside = np.flatnonzero((values < 0) | (values >= n))
-        if outside.size:
+        for i in first_true((values < 0) | (values >= n)):
             raise ValueError(
-                f"{label} has {shortened(values[outside[0]])} in duel {outside[0]}, which is "
+                f"{label} has {shortened(values[i])} in duel {i}, which is "
                 f"not an item; integers are row indices, so give one from 0 to {n - 1}, or text "
                 "ids with item_ids."
             )
@@ -891,7 +794,7 @@ def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray | None:
         raw = np.array(
             [min(max(int(n), -1), 2 * MAX_COUNT) if _whole(n) else np.nan for n in given]
         )
-    for i in np.flatnonzero(~((raw >= 1) & (raw <= MAX_COUNT) & (raw == np.floor(raw))))[:1]:
+    for i in first_true(~((raw >= 1) & (raw <= MAX_COUNT) & (raw == np.floor(raw)))):
         raise ValueError(
             f"counts has {shortened(given[i])} in duel {i}; give whole numbers from 1 to 2**53."
         )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from sparse_prefgp.data.flags import IMPUTATION_HINT, refuse_cells
+from sparse_prefgp.data.flags import IMPUTATION_HINT, Where, refuse_cells
+from sparse_prefgp.data.kept import in_tuples
 from sparse_prefgp.data.reduction import (
     MOST_FEATURES,
     NUMBERS,
@@ -24,16 +23,21 @@ from sparse_prefgp.data.reduction import (
 from sparse_prefgp.data.texts import SCORE, TextTransform
 from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.data.word_score import Won
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray, Texts, first_true
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.words import counted, id_text, shortened
+from sparse_prefgp.support.plain import plain as plain_of
+from sparse_prefgp.support.words import and_so, counted, id_text, shortened
 
 # What a date begins with; numbers such as 20240131 are numbers.
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
 _LEAVE_OUT = ", or leave the column out with ignore= (--ignore)"
 _WRITE_DATES = "write dates such as 2024-01-31"
 AS_NUMBERS = "make it a number, in pandas with str.replace and astype(float)"
+
+
+def _plain_row(i: int) -> str:
+    return f"row {i} (counted from 0)"
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class FeatureTransform:
         frame: Any,
         numeric: Sequence[str],
         categorical: Sequence[str] = (),
-        where: Callable[[int], str] | None = None,
+        where: Where = _plain_row,
         *,
         vectors: Sequence[str] = (),
         texts: Sequence[str] = (),
@@ -95,7 +99,12 @@ class FeatureTransform:
             or columns of which none varies.
         """
         found = cls._of_columns(frame, numeric, categorical, where)
-        found = found._with_texts(frame, texts, won)
+        made = {name: TextTransform.fit(texts_in(frame, name), won) for name in texts}
+        found = replace(
+            found,
+            texts=tuple(TextColumn(name, one) for name, one in made.items() if one.names),
+            dropped=(*found.dropped, *(name for name, one in made.items() if not one.names)),
+        )
         features = found.feature_names
         if found.dropped and not features and not vectors:
             raise ValueError(
@@ -110,7 +119,6 @@ class FeatureTransform:
                 return found
             # Next to a vector they would be some columns of hundreds, and lost among them.
             inputs = NO_FEATURES
-        where = _plain_row if where is None else where
         reduced = Reduced.fit(frame, inputs, vectors, where, items)
         rest = found._without(inputs.raw_columns)
         return replace(rest, dropped=found.dropped, reduced=reduced)
@@ -121,12 +129,10 @@ class FeatureTransform:
         frame: Any,
         numeric: Sequence[str],
         categorical: Sequence[str],
-        where: Callable[[int], str] | None,
+        where: Where,
     ) -> FeatureTransform:
         """Numbers and levels, each a feature of its own."""
-        kept: list[str] = []
-        means: list[float] = []
-        scales: list[float] = []
+        numbers: dict[str, tuple[float, float]] = {}
         dropped: list[str] = []
         dates: list[str] = []
         for name in numeric:
@@ -144,49 +150,41 @@ class FeatureTransform:
                     f"Column {name!r} has values from {low} to {high}, which "
                     "cannot be standardised in double precision; rescale it or leave it out."
                 )
-            kept.append(name)
+            numbers[name] = mean, scale
             dates += [name] if is_date else []
-            means.append(mean)
-            scales.append(scale)
-        coded: list[str] = []
-        levels: list[tuple[str, ...]] = []
+        levels: dict[str, tuple[str, ...]] = {}
         for name in categorical:
             text = text_column(frame, name, where)
-            found = [str(level) for level in _encoder().fit(text[:, None]).categories_[0]]
+            found = tuple(sorted(set(text)))
             if len(found) == 1:
                 dropped.append(name)
-                continue
-            coded.append(name)
-            levels.append(tuple(found))
-        return cls(
-            tuple(kept),
-            tuple(means),
-            tuple(scales),
-            tuple(coded),
-            tuple(levels),
-            tuple(dropped),
-            tuple(dates),
-        )
+            else:
+                levels[name] = found
+        return cls._of(numbers, levels, dropped=tuple(dropped), dates=tuple(dates))
 
-    def _with_texts(self, frame: Any, texts: Sequence[str], won: Won | None) -> FeatureTransform:
-        """With features of columns of texts; those that do not differ are dropped."""
-        found = {name: TextTransform.fit(texts_in(frame, name), won) for name in texts}
-        return replace(
-            self,
-            texts=tuple(TextColumn(name, one) for name, one in found.items() if one.names),
-            dropped=(*self.dropped, *(name for name, one in found.items() if not one.names)),
+    @classmethod
+    def _of(
+        cls,
+        numbers: Mapping[str, tuple[float, float]],
+        levels: Mapping[str, tuple[str, ...]],
+        **more: Any,
+    ) -> FeatureTransform:
+        """Of columns by their names: mean and scale of each, and levels of each."""
+        return cls(
+            tuple(numbers),
+            tuple(mean for mean, _ in numbers.values()),
+            tuple(scale for _, scale in numbers.values()),
+            tuple(levels),
+            tuple(levels.values()),
+            **more,
         )
 
     def _without(self, names: Sequence[str]) -> FeatureTransform:
         """The part of what stands for itself that is not of these raw columns."""
-        numbers = [j for j, name in enumerate(self.numeric) if name not in names]
-        coded = [j for j, name in enumerate(self.categorical) if name not in names]
-        return FeatureTransform(
-            tuple(self.numeric[j] for j in numbers),
-            tuple(self.mean[j] for j in numbers),
-            tuple(self.scale[j] for j in numbers),
-            tuple(self.categorical[j] for j in coded),
-            tuple(self.categories[j] for j in coded),
+        levels = self.known_levels.items()
+        return self._of(
+            {name: units for name, units in self.known_units.items() if name not in names},
+            {name: of_column for name, of_column in levels if name not in names},
             dates=tuple(name for name in self.dates if name not in names),
             texts=tuple(one for one in self.texts if one.column not in names),
         )
@@ -194,11 +192,7 @@ class FeatureTransform:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the D output columns; a level of a categorical column is `column=level`."""
-        coded = (
-            f"{name}={level}"
-            for name, levels in zip(self.categorical, self.categories, strict=True)
-            for level in levels
-        )
+        coded = (f"{name}={one}" for name, levels in self.known_levels.items() for one in levels)
         said = (f"{one.column}: {name}" for one in self.texts for name in one.transform.names)
         directions = () if self.reduced is None else self.reduced.reduction.names
         return (*self.numeric, *coded, *said, *directions)
@@ -222,35 +216,47 @@ class FeatureTransform:
     @property
     def numeric_columns(self) -> tuple[str, ...]:
         """All numeric raw columns, reduced or not."""
-        inner = () if self.reduced is None else self.reduced.inputs.numeric
-        return (*self.numeric, *inner)
+        return (*self.numeric, *self._inner.numeric)
 
     @property
     def categorical_columns(self) -> tuple[str, ...]:
         """All categorical raw columns, reduced or not."""
-        inner = () if self.reduced is None else self.reduced.inputs.categorical
-        return (*self.categorical, *inner)
+        return (*self.categorical, *self._inner.categorical)
+
+    @property
+    def _inner(self) -> FeatureTransform:
+        """What of numbers and categories is reduced."""
+        return NO_FEATURES if self.reduced is None else self.reduced.inputs
 
     def stand_in(self, name: str) -> Any:
         """Some value that the raw column can have, whatever table is at hand."""
-        inner = NO_FEATURES if self.reduced is None else self.reduced.inputs
-        for one in (self, inner):
+        for one in (self, self._inner):
             if name in one.numeric:
-                return one.mean[one.numeric.index(name)]
+                return one.known_units[name][0]
             if name in one.categorical:
                 return one.levels(name)[0]
         return ""
 
+    @property
+    def known_units(self) -> dict[str, tuple[float, float]]:
+        """Mean and standard deviation of each numeric column."""
+        units = zip(self.mean, self.scale, strict=True)
+        return dict(zip(self.numeric, units, strict=True))
+
+    @property
+    def known_levels(self) -> dict[str, tuple[str, ...]]:
+        """Those of each categorical column."""
+        return dict(zip(self.categorical, self.categories, strict=True))
+
     def levels(self, name: str) -> tuple[str, ...]:
         """The known levels of a categorical column."""
-        return self.categories[self.categorical.index(name)]
+        return self.known_levels[name]
 
     def units(self, name: str) -> tuple[float, float] | None:
         """Mean and standard deviation of a numeric column, or of a statistic of a text; None of
         what has no units."""
         if name in self.numeric:
-            j = self.numeric.index(name)
-            return self.mean[j], self.scale[j]
+            return self.known_units[name]
         for text in self.texts:
             if name in text.made_of[: len(text.transform.statistics)]:
                 j = text.made_of.index(name)
@@ -263,8 +269,7 @@ class FeatureTransform:
         made by the reduction; of texts the statistic or the score, and one name for all directions
         of words.
         """
-        pairs = zip(self.categorical, self.categories, strict=True)
-        levels = (name for name, levels in pairs for _ in levels)
+        levels = (name for name, levels in self.known_levels.items() for _ in levels)
         said = (name for one in self.texts for name in one.made_of)
         directions = () if self.reduced is None else (self.reduced.label,) * self.reduced.size
         return (*self.numeric, *levels, *said, *directions)
@@ -293,7 +298,7 @@ class FeatureTransform:
         """Raw columns of vectors, all of which are reduced."""
         return () if self.reduced is None else self.reduced.vectors
 
-    def apply(self, frame: Any, where: Callable[[int], str] | None = None) -> FloatArray:
+    def apply(self, frame: Any, where: Where = _plain_row) -> FloatArray:
         """Features (n, D) of raw items: a data frame, or a mapping from column name to values.
 
         Without any column, as for items without features, it must be a data frame.
@@ -313,15 +318,15 @@ class FeatureTransform:
         )
         columns = [
             (numeric_column(frame, name, where, name in self.dates, "")[:, None] - mean) / scale
-            for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True)
+            for name, (mean, scale) in self.known_units.items()
         ]
-        for name, levels in zip(self.categorical, self.categories, strict=True):
+        for name, levels in self.known_levels.items():
             text = text_column(frame, name, where, levels)
-            columns.append(_one_hot(name, levels, text, stacklevel=3))
+            columns.append(_one_hot(name, levels, text))
         for one in self.texts:
             columns.append(one.transform.apply(texts_in(frame, one.column)))
         if self.reduced is not None:
-            columns.append(self.reduced.apply(frame, _plain_row if where is None else where))
+            columns.append(self.reduced.apply(frame, where))
         return _joined(columns, len(frame))
 
     def convert(self, features: FloatArray, made_by: FeatureTransform) -> FloatArray:
@@ -344,7 +349,7 @@ class FeatureTransform:
                 f"makes {len(made_by.feature_names)}; give the transform that made them, or none."
             )
         columns = []
-        for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True):
+        for name, (mean, scale) in self.known_units.items():
             j = made_by._place(name, made_by.numeric)
             if (name in self.dates) != (name in made_by.dates):
                 kinds = ("numbers", "dates")
@@ -357,20 +362,19 @@ class FeatureTransform:
                 values = ((their_mean - mean) + their_scale * values) / scale
             columns.append(values[:, None])
         ends = len(made_by.numeric) + np.cumsum([0, *map(len, made_by.categories)])
-        for name, levels in zip(self.categorical, self.categories, strict=True):
+        for name, levels in self.known_levels.items():
             j = made_by._place(name, made_by.categorical)
             block, theirs = features[:, ends[j] : ends[j + 1]], made_by.categories[j]
             if theirs == levels:
                 columns.append(block)
                 continue
-            none = np.flatnonzero(~block.any(1))
-            if none.size:
+            for i in first_true(~block.any(1)):
                 raise ValueError(
-                    f"Item {none[0]} (counted from 0) has a level of {name!r} that its duels did "
+                    f"Item {i} (counted from 0) has a level of {name!r} that its duels did "
                     "not know, so that it cannot be told which; give the items as a raw table."
                 )
             text = np.array(theirs, dtype=object)[block.argmax(1)]
-            columns.append(_one_hot(name, levels, text, stacklevel=3))
+            columns.append(_one_hot(name, levels, text))
         start, at = int(ends[-1]), {}
         for one in made_by.texts:
             at[one] = start
@@ -415,15 +419,7 @@ class FeatureTransform:
 
         Of a reduction the rest is in `arrays`.
         """
-        plain: dict[str, Any] = {
-            "numeric": list(self.numeric),
-            "mean": list(self.mean),
-            "scale": list(self.scale),
-            "categorical": list(self.categorical),
-            "categories": [list(levels) for levels in self.categories],
-            "dropped": list(self.dropped),
-            "dates": list(self.dates),
-        }
+        plain = {name: plain_of(getattr(self, name)) for name in _ALWAYS}
         if self.texts:
             plain["texts"] = [
                 {"column": one.column, **one.transform.to_dict()} for one in self.texts
@@ -432,7 +428,7 @@ class FeatureTransform:
             plain["reduced"] = self.reduced.to_dict()
         return plain
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """What belongs to `to_dict` besides, by names that begin with `transform_`; often none."""
         found = {} if self.reduced is None else self.reduced.arrays()
         for k, one in enumerate(self.texts):
@@ -442,7 +438,7 @@ class FeatureTransform:
 
     @classmethod
     def from_dict(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]] | None = None
+        cls, values: Mapping[str, Any], arrays: Mapping[str, AnyArray] | None = None
     ) -> FeatureTransform:
         """The inverse of `to_dict` and `arrays`.
 
@@ -452,15 +448,10 @@ class FeatureTransform:
         try:
             reduced = values.get("reduced")
             return cls(
-                tuple(values["numeric"]),
-                tuple(float(v) for v in values["mean"]),
-                tuple(float(v) for v in values["scale"]),
-                tuple(values["categorical"]),
-                tuple(tuple(levels) for levels in values["categories"]),
-                tuple(values["dropped"]),
-                tuple(values.get("dates", ())),
-                None if reduced is None else Reduced.from_dict(reduced, arrays or {}),
-                tuple(
+                **{name: in_tuples(values[name]) for name in _ALWAYS[:-1]},
+                dates=tuple(values.get("dates", ())),
+                reduced=None if reduced is None else Reduced.from_dict(reduced, arrays or {}),
+                texts=tuple(
                     TextColumn(
                         one["column"],
                         TextTransform.from_dict(one, _beginning(f"{_PREFIX}text{k}_", arrays)),
@@ -491,18 +482,17 @@ class Reduced:
         frame: Any,
         inputs: FeatureTransform,
         vectors: Sequence[str],
-        where: Callable[[int], str],
+        where: Where,
         items: int | None = None,
     ) -> Reduced:
         """Find the directions of the rows of `frame`, see `Reduction.fit`."""
         parts = _parts(frame, inputs, vectors, where)
-        widths = [(name, 1) for name in inputs.numeric]
-        widths += [(n, len(x)) for n, x in zip(inputs.categorical, inputs.categories, strict=True)]
-        blocks = [InputBlock(name, NUMBERS, width) for name, width in widths]
-        blocks += [
+        names = (*inputs.numeric, *inputs.categorical, *vectors)
+        blocks = [
             InputBlock(name, VECTOR, part.width)
-            for name, part in zip(vectors, parts[len(parts) - len(vectors) :], strict=True)
             if isinstance(part, VectorRows)
+            else InputBlock(name, NUMBERS, part.shape[1])
+            for name, part in zip(names, parts, strict=True)
         ]
         return cls(inputs, tuple(vectors), Reduction.fit(parts, blocks, where, items))
 
@@ -523,20 +513,17 @@ class Reduced:
     @property
     def made_of(self) -> str:
         """The blocks in words, such as `vector e (768) and 3 columns`."""
-        vectors = [block for block in self.reduction.blocks if block.kind == VECTOR]
-        said = [f"vector {block.name} ({block.width:,})" for block in vectors]
-        columns = sum(block.width for block in self.reduction.blocks) - sum(
-            block.width for block in vectors
-        )
-        said += [counted(columns, "column")] if columns else []
-        return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+        blocks = self.reduction.blocks
+        said = [f"vector {name} ({width:,})" for name, kind, width in blocks if kind == VECTOR]
+        columns = sum(block.width for block in blocks if block.kind == NUMBERS)
+        return and_so([*said, *([counted(columns, "column")] if columns else [])])
 
     @property
     def label(self) -> str:
         """One name for all directions: that of the only raw column, or `reduced features`."""
         return self.names[0] if len(self.names) == 1 else "reduced features"
 
-    def apply(self, frame: Any, where: Callable[[int], str]) -> FloatArray:
+    def apply(self, frame: Any, where: Where) -> FloatArray:
         """Scores (n, r), as `FeatureTransform.apply`."""
         return self.reduction.apply(_parts(frame, self.inputs, self.vectors, where), where)
 
@@ -548,24 +535,17 @@ class Reduced:
             "reduction": self.reduction.to_dict(),
         }
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """As of a `FeatureTransform`."""
-        inner = self.inputs.arrays().items()
-        return {
-            **{f"{_PREFIX}{name}": array for name, array in self.reduction.arrays().items()},
-            **{f"{_PREFIX}inputs_{name}": array for name, array in inner},
-        }
+        return {f"{_PREFIX}{name}": array for name, array in self.reduction.arrays().items()}
 
     @classmethod
-    def from_dict(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-    ) -> Reduced:
+    def from_dict(cls, values: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Reduced:
         """The inverse."""
-        mine = _beginning(_PREFIX, arrays)
         return cls(
-            FeatureTransform.from_dict(values["inputs"], _beginning("inputs_", mine)),
+            FeatureTransform.from_dict(values["inputs"]),
             tuple(values["vectors"]),
-            Reduction.from_dict(values["reduction"], mine),
+            Reduction.from_dict(values["reduction"], _beginning(_PREFIX, arrays)),
         )
 
 
@@ -593,20 +573,20 @@ class TextColumn(NamedTuple):
         return f"{self.column}: {SCORE}"
 
 
-def _beginning(
-    prefix: str, arrays: Mapping[str, npt.NDArray[Any]] | None
-) -> dict[str, npt.NDArray[Any]]:
+def _beginning(prefix: str, arrays: Mapping[str, AnyArray] | None) -> dict[str, AnyArray]:
     """The arrays whose names begin so, by the rest of their names."""
     each = (arrays or {}).items()
     return {name.removeprefix(prefix): array for name, array in each if name.startswith(prefix)}
 
 
 _PREFIX = "transform_"
+# What is always kept of a transform.
+_ALWAYS = "numeric", "mean", "scale", "categorical", "categories", "dropped", "dates"
 NO_FEATURES = FeatureTransform((), (), ())
 
 
 def _parts(
-    frame: Any, inputs: FeatureTransform, vectors: Sequence[str], where: Callable[[int], str]
+    frame: Any, inputs: FeatureTransform, vectors: Sequence[str], where: Where
 ) -> list[Part]:
     """What is reduced, side by side: each input column group (n, some), then the vectors."""
     wide = inputs.apply(frame, where)
@@ -623,7 +603,7 @@ def texts_in(frame: Any, name: str) -> list[str]:
     return ["" if _is_missing(value) else str(value) for value in _column(frame, name)]
 
 
-def vectors_in(frame: Any, name: str, where: Callable[[int], str]) -> VectorRows:
+def vectors_in(frame: Any, name: str, where: Where) -> VectorRows:
     """A raw column of vectors.
 
     :param where: how a message names row i.
@@ -647,7 +627,7 @@ def as_column(rows: VectorRows, index: Any = None) -> Any:
     """
     from sparse_prefgp.data import vector_column
 
-    return vector_column.series(rows, index)
+    return require_pandas().Series(vector_column.VectorColumn(rows), index=index)
 
 
 def _joined(columns: Sequence[FloatArray], n: int) -> FloatArray:
@@ -680,7 +660,7 @@ def holds_dates(column: Any) -> bool:
 def numeric_column(
     frame: Any,
     name: str,
-    where: Callable[[int], str] | None = None,
+    where: Where = _plain_row,
     dates: bool = False,
     otherwise: str = _LEAVE_OUT,
 ) -> FloatArray:
@@ -691,11 +671,9 @@ def numeric_column(
         model needs the column.
     :raises ValueError: the column is missing, holds text, or has a value that is not finite.
     """
-    if dates:
-        locate = _plain_row if where is None else where
-        return days_in(_column(frame, name), name, locate, _WRITE_DATES + otherwise)
     raw = _column(frame, name)
-    locate = _plain_row if where is None else where
+    if dates:
+        return days_in(raw, name, where, _WRITE_DATES + otherwise)
     try:
         # Nullable integers turn a missing value into NaN only when asked to.
         if hasattr(raw, "to_numpy") and raw.dtype.kind in "biuf":
@@ -713,15 +691,15 @@ def numeric_column(
                 if not otherwise and re.search(r"\d", str(value)):
                     remedy += f": {AS_NUMBERS}"
                 raise ValueError(
-                    f"Column {name!r} has {shortened(value)} in {locate(i)} where numbers are "
+                    f"Column {name!r} has {shortened(value)} in {where(i)} where numbers are "
                     f"needed; {remedy}{otherwise}."
                 ) from None
-    refuse_cells(~np.isfinite(values), values, name, locate, IMPUTATION_HINT)
+    refuse_cells(~np.isfinite(values), values, name, where, IMPUTATION_HINT)
     return values
 
 
 def days_in(
-    column: Any, name: str, where: Callable[[int], str], remedy: str = _WRITE_DATES + _LEAVE_OUT
+    column: Any, name: str, where: Where, remedy: str = _WRITE_DATES + _LEAVE_OUT
 ) -> FloatArray:
     """Days since 1970-01-01, (n,); a date with a zone is taken in UTC.
 
@@ -748,9 +726,9 @@ def days_in(
 def text_column(
     frame: Any,
     name: str,
-    where: Callable[[int], str] | None = None,
+    where: Where = _plain_row,
     levels: Collection[str] = (),
-) -> npt.NDArray[np.object_]:
+) -> Texts:
     """One raw column as (n,) strings.
 
     :param levels: that are known: a table of numbers alone holds 1, or 1.0 next to an empty cell,
@@ -758,14 +736,10 @@ def text_column(
     :raises ValueError: the column or a value of it is missing.
     """
     raw = _column(frame, name)
-    locate = _plain_row if where is None else where
+    remedy = "fill it in (imputation), for example with a level of its own such as 'unknown'"
+    refuse_cells([_is_missing(value) for value in raw], raw, name, where, remedy)
     result = np.empty(len(raw), dtype=object)
     for i, value in enumerate(raw):
-        if _is_missing(value):
-            raise ValueError(
-                f"Column {name!r} has a missing value in {locate(i)}; fill it in (imputation), "
-                "for example with a level of its own such as 'unknown'."
-            )
         result[i] = text = str(value)
         if levels and text not in levels and id_text(value) in levels:
             result[i] = id_text(value)
@@ -789,30 +763,19 @@ def _is_missing(value: Any) -> bool:
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
-def _plain_row(i: int) -> str:
-    return f"row {i} (counted from 0)"
-
-
-def _one_hot(
-    name: str, levels: tuple[str, ...], text: npt.NDArray[np.object_], stacklevel: int
-) -> FloatArray:
+def _one_hot(name: str, levels: tuple[str, ...], text: Texts) -> FloatArray:
     """One 0/1 column per level, (n, levels); a value that is none of them brings a warning."""
-    unknown = Counter(str(value) for value in text if value not in levels)
-    if unknown:
+    place = {level: j for j, level in enumerate(levels)}
+    number = np.array([place.get(value, -1) for value in text], dtype=np.int64)
+    known = np.flatnonzero(number >= 0)
+    if len(known) < len(text):
+        unknown = dict.fromkeys(text[number < 0])
         shown = ", ".join(repr(level) for level in list(unknown)[:5])
         warnings.warn(
-            f"Column {name!r}: {sum(unknown.values())} of {len(text)} items have levels "
+            f"Column {name!r}: {len(text) - len(known)} of {len(text)} items have levels "
             f"not seen in training ({shown}), encoded as none of the known ones.",
-            stacklevel=stacklevel,
+            stacklevel=3,
         )
-    known = np.array(levels, dtype=object)
-    encoder = _encoder([known]).fit(known[:, None])
-    return np.asarray(encoder.transform(text[:, None]), dtype=np.float64)
-
-
-def _encoder(categories: Any = "auto") -> Any:
-    from sklearn import preprocessing
-
-    return preprocessing.OneHotEncoder(
-        categories=categories, handle_unknown="ignore", sparse_output=False
-    )
+    found = np.zeros((len(text), len(levels)))
+    found[known, number[known]] = 1.0
+    return found

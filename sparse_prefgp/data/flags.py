@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.support.arrays import BoolArray
+from sparse_prefgp.support.arrays import BoolArray, first_true
 from sparse_prefgp.support.words import id_text, shortened
 
 Where = Callable[[int], str]
@@ -43,7 +43,7 @@ def refuse_cells(bad: Any, column: Any, name: str, where: Where, remedy: str) ->
 
     :raises ValueError: naming its row, and what to do.
     """
-    for i in np.flatnonzero(np.asarray(bad, dtype=bool))[:1].tolist():
+    for i in first_true(np.asarray(bad, dtype=bool)):
         value = (column.iloc if hasattr(column, "iloc") else column)[i]
         shown = shortened(value) if id_text(value) else "a missing value"
         raise ValueError(f"The column {name!r} has {shown} in {where(i)}; {remedy}.")

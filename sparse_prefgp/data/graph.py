@@ -24,7 +24,7 @@ from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.data.sets import shared_noise
-from sparse_prefgp.support.arrays import runs
+from sparse_prefgp.support.arrays import AnyArray, distinct, runs
 from sparse_prefgp.support.custom_gradient import custom_gradient
 from sparse_prefgp.support.linalg import by_numpy
 
@@ -33,8 +33,6 @@ _FUSE_ABOVE = 1_000_000
 # From so many numbers on, sums over groups go the way that is fast for many.
 _COUNT_ABOVE = 50_000
 _OF_A_WIN = (0, -1)
-# What of a graph has an entry for each site, besides counts.
-_OF_SITES = "winners", "losers", "lower", "upper", "cuts", "groups", "people", "blocks"
 # Bytes of the rows of one tile of squared distances, half of a processor's second cache.
 _TILE_BYTES = 1 << 20
 Held = TypeVar("Held")
@@ -43,9 +41,9 @@ Held = TypeVar("Held")
 class Links(ABC):
     """Which row loses to which: all that sums over sites and differences of sites are made of."""
 
-    winners: np.ndarray
+    winners: AnyArray
     """(t,) rows of the two ends of each site."""
-    losers: np.ndarray
+    losers: AnyArray
     """(t,) rows of the two ends of each site."""
     passing: bool = False
     """The links of a chunk of duels that is worked on once, for which nothing is laid out in
@@ -103,7 +101,7 @@ class Links(ABC):
     def num_sites(self) -> int:
         return len(self.winners)
 
-    def same_ends(self, rows: np.ndarray) -> np.ndarray:
+    def same_ends(self, rows: AnyArray) -> AnyArray:
         """Which sites compare a row with itself, (t,).
 
         :param rows: (n, D), distinct where links stay.
@@ -118,7 +116,7 @@ class ChunkLinks(Links):
 
     passing = True
 
-    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+    def __init__(self, num_rows: int, winners: AnyArray, losers: AnyArray) -> None:
         self._num_rows, self.winners, self.losers = num_rows, winners, losers
 
     @property
@@ -129,14 +127,14 @@ class ChunkLinks(Links):
 class Noises(NamedTuple):
     """The noise of sites that share some: one for each alternative and look at a set."""
 
-    draws: np.ndarray
+    draws: AnyArray
     """(t, 2) the noise of winner and loser of each site, by a number within its look."""
-    look: np.ndarray
+    look: AnyArray
     """(t,) the look at a set that each site is of, 0, 1, … without a gap."""
-    own: np.ndarray
+    own: AnyArray
     """(t,) how much of it, in units of sigma², is the site's own."""
 
-    def of_sites(self, sites: np.ndarray) -> np.ndarray:
+    def of_sites(self, sites: AnyArray) -> AnyArray:
         """The covariance (..., b, b) of the noise of sites (..., b) of a look, at sigma² = 1.
 
         :param sites: their numbers, t where there is none.
@@ -145,60 +143,50 @@ class Noises(NamedTuple):
         there = sites < len(self.draws)
         return shared_noise(draws) * (there[..., :, None] & there[..., None, :])
 
-    def taking(self, sites: np.ndarray, owner: np.ndarray) -> Noises:
-        """Of some sites, whose events have these numbers."""
-        key = owner * (int(self.look.max(initial=0)) + 1) + self.look[sites]
-        step = np.diff(key)
-        if np.all(step >= 0):  # as events come; sorting takes ten times as long
-            look = np.append(0, np.cumsum(step > 0))[: len(key)]
-        else:
-            look = np.unique(key, return_inverse=True)[1].reshape(-1)
-        return Noises(self.draws[sites], look, self.own[sites])
-
 
 @dataclass(frozen=True, eq=False)
 class DuelGraph(Links):
     """Distinct items and sites."""
 
-    rows: np.ndarray
+    rows: AnyArray
     """(n, D) distinct feature rows of the items that take part in a duel; of a chunk, of all."""
-    winners: np.ndarray
+    winners: AnyArray
     """(t,) row of the winner of each site."""
-    losers: np.ndarray
+    losers: AnyArray
     """(t,) row of the loser of each site."""
-    counts: np.ndarray
+    counts: AnyArray
     """(t,) how many duels the site stands for, with their weights."""
-    lower: np.ndarray
+    lower: AnyArray
     """(t,) lower limit of v = f(loser) - f(winner) + noise where the margin is 0; -inf for a win.
     """
-    upper: np.ndarray
+    upper: AnyArray
     """(t,) upper limit of that v; 0 for a win."""
-    row_of_item: np.ndarray
+    row_of_item: AnyArray
     """(number of items in the data,) row of each item, -1 where it takes no part."""
-    cuts: np.ndarray | None = None
+    cuts: AnyArray | None = None
     """(t, 2) at which cut each limit stands, with its sign; None for (0, -1), that of wins,
     everywhere."""
     events: Answers | None = None
     """What was said, between these rows, equal events once; None where it is not needed."""
-    event: np.ndarray | None = None
+    event: AnyArray | None = None
     """(t,) the event of each site, ascending; None where each has one site."""
-    event_of_duel: np.ndarray | None = None
+    event_of_duel: AnyArray | None = None
     """(duels as given,) the event of each, before equal ones were merged; None where every event is
     a duel of its own.
     """
-    count_of_duel: np.ndarray | None = None
+    count_of_duel: AnyArray | None = None
     """(duels as given,) the count of each; None where `event_of_duel` is."""
-    blocks: np.ndarray | None = None
+    blocks: AnyArray | None = None
     """(t,) block of each site, 0, 1, … without a gap, where the prior has blocks."""
     layout: RowLayout = NO_FEATURES
     """What the columns of a row are."""
-    groups: np.ndarray | None = None
+    groups: AnyArray | None = None
     """(t,) the number of the group of each site, None without groups."""
-    people: np.ndarray | None = None
+    people: AnyArray | None = None
     """(t,) the number of whose preference each site is, None where all are one."""
     noises: Noises | None = None
     """Of which sides' noises the noise of each site is made; None where each has its own."""
-    said: np.ndarray | None = None
+    said: AnyArray | None = None
     """(2, t, c) columns from the D-th on of winners and losers, where rows are those of items."""
     passing: bool = False
     """A chunk of duels that is worked on once; rows may be equal then."""
@@ -242,7 +230,7 @@ class DuelGraph(Links):
         )
 
     @classmethod
-    def of_events(cls, rows: np.ndarray, events: Answers, **more: Any) -> DuelGraph:
+    def of_events(cls, rows: AnyArray, events: Answers, **more: Any) -> DuelGraph:
         """The sites of events between some rows: one for each z behind their doors."""
         doors = events.doors()
         weight = events.totals[doors.event] * doors.weight
@@ -259,7 +247,7 @@ class DuelGraph(Links):
         )
 
     @classmethod
-    def behind(cls, doors: Doors, rows: np.ndarray, **more: Any) -> DuelGraph:
+    def behind(cls, doors: Doors, rows: AnyArray, **more: Any) -> DuelGraph:
         """The sites behind some doors, whose weight counts all copies."""
         winners, losers = np.ascontiguousarray(doors.features.T)
         return cls(
@@ -273,7 +261,7 @@ class DuelGraph(Links):
             **more,
         )
 
-    def in_blocks(self, blocks: np.ndarray) -> DuelGraph:
+    def in_blocks(self, blocks: AnyArray) -> DuelGraph:
         """The graph whose events stand for equal duels of one block only.
 
         :param blocks: of each duel as given, 0, 1, … without a gap.
@@ -282,8 +270,7 @@ class DuelGraph(Links):
         if event is None or counts is None:
             counts = self.counts if self.events is None else self.events.totals
             event = np.arange(len(counts))
-        pairs, of_duel = np.unique(np.stack([event, blocks], 1), axis=0, return_inverse=True)
-        of_duel = of_duel.reshape(-1)
+        pairs, of_duel = distinct(np.stack([event, blocks], 1), 0)
         parted = self.taking(pairs[:, 0], np.bincount(of_duel, counts))
         return replace(
             parted,
@@ -292,28 +279,18 @@ class DuelGraph(Links):
             count_of_duel=counts,
         )
 
-    def taking(self, number: np.ndarray, totals: np.ndarray) -> DuelGraph:
+    def taking(self, number: AnyArray, totals: AnyArray) -> DuelGraph:
         """Some events, by their numbers, that count as `totals`, over the same rows."""
-        sites, owner, counts = self.sites_of(number), np.arange(len(number)), totals
-        if self.event is not None and self.events is not None:
-            owner = np.repeat(owner, np.bincount(self.event)[number])
-            share = self.counts / self.events.totals[self.event]
-            counts = totals[owner] * share[sites]
-        events = self.events
-        if events is not None:
-            events = events.take(number).saying(counts=totals, weights=None)
-        columns: dict[str, Any] = {name: getattr(self, name) for name in _OF_SITES}
-        taken = {name: values[sites] for name, values in columns.items() if values is not None}
-        return replace(
-            self,
-            **taken,
-            counts=counts,
-            events=events,
-            event=None if self.event is None else owner,
-            event_of_duel=None,
-            count_of_duel=None,
-            noises=None if self.noises is None else self.noises.taking(sites, owner),
-        )
+        if self.events is None:  # each z by itself, between any limits
+            ends = ("winners", "losers", "lower", "upper")
+            taken = {name: getattr(self, name)[number] for name in ends}
+            return replace(self, **taken, counts=totals, event_of_duel=None, count_of_duel=None)
+        events = self.events.take(number).saying(counts=totals, weights=None)
+        more: dict[str, Any] = {"row_of_item": self.row_of_item, "layout": self.layout}
+        found = DuelGraph.of_events(self.rows, events, **more)
+        if self.blocks is None:
+            return found
+        return replace(found, blocks=found.of_sites(self.blocks[self.first_sites][number]))
 
     def one_by_one(self) -> DuelGraph:
         """Each copy of an event by itself, where noises are shared: copies share none."""
@@ -330,25 +307,25 @@ class DuelGraph(Links):
             count_of_duel=totals if count is None else count,
         )
 
-    def of_sides(self, columns: Sequence[int]) -> np.ndarray:
+    def of_sides(self, columns: Sequence[int]) -> AnyArray:
         """Some columns of the winner and of the loser of each site, (2, t, number of columns)."""
         if self.said is not None:
             return self.said[..., np.asarray(columns) - self.rows.shape[1]]
         values = self.rows[:, columns]
         return np.stack([values[self.winners], values[self.losers]])
 
-    def of_sites(self, values: np.ndarray) -> np.ndarray:
+    def of_sites(self, values: AnyArray) -> AnyArray:
         """Values (number of events,) of each event as those of its sites, (t,)."""
         return values if self.event is None else values[self.event]
 
     @cached_property
-    def sites_of_duels(self) -> np.ndarray:
+    def sites_of_duels(self) -> AnyArray:
         """The sites of each duel as given, one duel after the other."""
         if self.event_of_duel is None:
             return np.arange(self.num_sites)
         return self.sites_of(self.event_of_duel)
 
-    def sites_of(self, events: np.ndarray) -> np.ndarray:
+    def sites_of(self, events: AnyArray) -> AnyArray:
         """The sites of some events, by their numbers, one event after the other."""
         if self.event is None:
             return events
@@ -356,7 +333,7 @@ class DuelGraph(Links):
         return runs(np.append(0, np.cumsum(sizes))[events], sizes[events])
 
     @property
-    def first_sites(self) -> np.ndarray:
+    def first_sites(self) -> AnyArray:
         """The first site of each event."""
         if self.event is None:
             return np.arange(self.num_sites)
@@ -376,13 +353,13 @@ class DuelGraph(Links):
             return len(self.event_of_duel)
         return self.num_sites if self.event is None else int(self.event[-1]) + 1
 
-    def of_duels(self, values: np.ndarray) -> np.ndarray:
+    def of_duels(self, values: AnyArray) -> AnyArray:
         """Values (t,) that all sites of an event share as those of each duel as given."""
         values = values if self.event is None else values[self.first_sites]
         return values if self.event_of_duel is None else values[self.event_of_duel]
 
     @cached_property
-    def won(self) -> np.ndarray:
+    def won(self) -> AnyArray:
         """Which sites say who won, (t,): all but ties."""
         return np.ones(self.num_sites, bool) if self.cuts is None else self.cuts[:, 1] <= 0
 
@@ -399,7 +376,7 @@ class DuelGraph(Links):
         return bool(np.all(np.isneginf(self.lower)) and np.all(np.isfinite(self.upper)))
 
     @cached_property
-    def comparisons(self) -> np.ndarray:
+    def comparisons(self) -> AnyArray:
         """Duels that each row takes part in, (n,)."""
         ends = np.concatenate([self.winners, self.losers])
         return np.bincount(ends, weights=np.tile(self.counts, 2), minlength=self.num_rows)
@@ -414,14 +391,11 @@ class DuelGraph(Links):
         return n - int(connected_components(adjacency, directed=False)[0])
 
     @cached_property
-    def items(self) -> tuple[np.ndarray, np.ndarray]:
+    def items(self) -> tuple[AnyArray, AnyArray]:
         """Distinct rows without what is said of a duel, and which of them each row is of, (n,)."""
         if not self.layout.covariates:
             return self.rows, np.arange(self.num_rows)
-        distinct, item = np.unique(
-            self.rows[:, : self.layout.first_covariate], axis=0, return_inverse=True
-        )
-        return distinct, item.reshape(-1)
+        return distinct(self.rows[:, : self.layout.first_covariate], 0)
 
     @property
     def num_items(self) -> int:
@@ -429,12 +403,12 @@ class DuelGraph(Links):
         numbered = self.layout.numbered
         return len(np.unique(self.rows[:, self.layout.number]) if numbered else self.items[0])
 
-    def buckets(self, blocks: np.ndarray) -> tuple[Bucket, ...]:
+    def buckets(self, blocks: AnyArray) -> tuple[Bucket, ...]:
         """The sites of blocks (t,) as arrays of equal shape; the last layout is held."""
-        held, layout = self._layouts.get("last", (None, ()))
+        held, layout = self._held.get("buckets", (None, ()))
         if held is None or not np.array_equal(held, blocks):
             layout = bucketed(blocks, self.winners, self.losers, self.num_rows)
-            self._layouts["last"] = blocks, layout
+            self._held["buckets"] = blocks, layout
         return layout
 
     def once(self, name: str, lay_out: Callable[[], Held]) -> Held:
@@ -448,31 +422,31 @@ class DuelGraph(Links):
     def _held(self) -> dict[str, Any]:
         return {}
 
-    @cached_property
-    def _layouts(self) -> dict[str, tuple[np.ndarray, tuple[Bucket, ...]]]:
-        return {}
 
-
-def _of_sites(codes: Codes | None, doors: Doors) -> np.ndarray | None:
+def _of_sites(codes: Codes | None, doors: Doors) -> AnyArray | None:
     """The number of the label of each site, (t,)."""
     return None if codes is None else codes.numbers[doors.event].astype(np.int64)
 
 
 def noises_of(doors: Doors) -> Noises:
     """Of sites behind doors that say of which noises theirs are made."""
-    every = np.arange(len(doors.event))
     assert doors.draws is not None and doors.look is not None and doors.own is not None
-    whole = Noises(doors.draws, doors.look, doors.own)
-    return whole.taking(every, doors.event)
+    key = doors.event * (int(doors.look.max(initial=0)) + 1) + doors.look
+    step = np.diff(key)
+    if np.all(step >= 0):  # as events come; sorting takes ten times as long
+        look = np.append(0, np.cumsum(step > 0))[: len(key)]
+    else:
+        look = distinct(key)[1]
+    return Noises(doors.draws, look, doors.own)
 
 
 def _with_sides(
-    rows: np.ndarray,
+    rows: AnyArray,
     said: Answers,
-    row_of_item: np.ndarray,
+    row_of_item: AnyArray,
     layout: RowLayout,
     dated: Dated | None,
-) -> tuple[np.ndarray, Answers, np.ndarray]:
+) -> tuple[AnyArray, Answers, AnyArray]:
     """Rows that hold what is said of their side too, the events between them, and the row of each
     item (n,) where nothing is said of it, -1 where there is none."""
     columns = [said.sides.astype(float)]
@@ -483,20 +457,20 @@ def _with_sides(
     if said.covariates is not None:
         columns += list(said.side_columns().T)
     # Adding zero makes -0.0 and 0.0 the same row.
-    keys, place = np.unique(np.stack(columns, 1) + 0.0, axis=0, return_inverse=True)
+    keys, place = distinct(np.stack(columns, 1) + 0.0, 0)
     base = keys[:, 0].astype(np.int64)
     plain = np.full(len(rows) + 1, -1)
     if dated is None:  # else something is said of each
         bare = np.flatnonzero(~np.any(keys[:, 1 : 1 + layout.covariates], 1))
         plain[base[bare]] = bare
-    sides = said.saying(place.reshape(-1), covariates=None)
+    sides = said.saying(place, covariates=None)
     return np.column_stack([rows[base], keys[:, 1:]]), sides.in_order(), plain[row_of_item]
 
 
 class Incidence:
     """A' (n × t), +1 where a row loses and -1 where it wins, in CSR order."""
 
-    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+    def __init__(self, num_rows: int, winners: AnyArray, losers: AnyArray) -> None:
         proper = np.flatnonzero(winners != losers)  # between equal rows +1 and -1 cancel
         row = np.concatenate([losers[proper], winners[proper]])
         column = np.tile(proper, 2)
@@ -520,12 +494,11 @@ class Laplacian:
     diagonal of weighted degrees and S the strict upper triangle of weighted pairs.
     """
 
-    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+    def __init__(self, num_rows: int, winners: AnyArray, losers: AnyArray) -> None:
         proper = winners != losers  # a duel between equal rows has z = 0 and no weight
         first = np.minimum(winners, losers).astype(np.int64)
         key = np.where(proper, first * num_rows + np.maximum(winners, losers), -1)
-        pairs, pair_of_site = np.unique(key, return_inverse=True)
-        pair_of_site = pair_of_site.reshape(-1)
+        pairs, pair_of_site = distinct(key)
         if pairs[0] == -1:  # the improper ones come first; no pair has their number
             pairs = pairs[1:]
             pair_of_site = np.where(proper, pair_of_site - 1, len(pairs))
@@ -562,9 +535,9 @@ class Laplacian:
         return self._num_rows
 
     @cached_property
-    def pairs(self) -> np.ndarray:
+    def pairs(self) -> AnyArray:
         """The ends of each pair that meets, the lower first, (P, 2)."""
-        found: np.ndarray = self._upper.numpy()
+        found: AnyArray = self._upper.numpy()
         return found
 
     def entries(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -599,14 +572,14 @@ class Laplacian:
 class PassingLaplacian:
     """`Laplacian` for weights that come once: nothing is sorted, nothing equal is merged."""
 
-    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+    def __init__(self, num_rows: int, winners: AnyArray, losers: AnyArray) -> None:
         self._num_rows, self._winners, self._losers = num_rows, winners, losers
 
     def _times(self, weights: tf.Tensor, dense: tf.Tensor, both: bool) -> tf.Tensor:
         """S dense with the share of each edge on one side of the diagonal, or (S + S') dense."""
         n, w, lose = self._num_rows, self._winners, self._losers
 
-        def multiply(dense: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        def multiply(dense: AnyArray, weights: AnyArray) -> AnyArray:
             degree = np.bincount(w, weights, n) + np.bincount(lose, weights, n)
             half = sparse.csr_matrix((weights, (w, lose)), shape=(n, n))
             found = np.multiply(degree[:, None] if both else 0.5 * degree[:, None], dense)
@@ -648,7 +621,7 @@ class Groups:
     values, and TensorFlow's own bincount adds in an order that is not always the same.
     """
 
-    def __init__(self, group: np.ndarray, size: int) -> None:
+    def __init__(self, group: AnyArray, size: int) -> None:
         self._group, self._size = np.asarray(group, np.intp), size
         self._tensor = None
         if len(group) < _COUNT_ABOVE:
@@ -660,7 +633,7 @@ class Groups:
         if self._tensor is not None:
             return tf.math.unsorted_segment_sum(values, self._tensor, self._size)
 
-        def add(numbers: np.ndarray) -> np.ndarray:
+        def add(numbers: AnyArray) -> AnyArray:
             found = np.bincount(self._group, weights=numbers, minlength=self._size)
             return found.astype(numbers.dtype, copy=False)
 

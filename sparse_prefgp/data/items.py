@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.flags import IMPUTATION_HINT
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_shape
 from sparse_prefgp.support.words import shortened
 
@@ -42,7 +42,7 @@ class Items:
     def of(
         cls,
         features: npt.ArrayLike,
-        item_ids: Sequence[Hashable] | npt.NDArray[Any] | None = None,
+        item_ids: Sequence[Hashable] | AnyArray | None = None,
         feature_names: Sequence[str] | None = None,
         transform: FeatureTransform | None = None,
         item: npt.ArrayLike | None = None,
@@ -167,7 +167,7 @@ def check_features(
     return result
 
 
-def _checked_ids(item_ids: Sequence[Hashable] | npt.NDArray[Any], n: int) -> tuple[Hashable, ...]:
+def _checked_ids(item_ids: Sequence[Hashable] | AnyArray, n: int) -> tuple[Hashable, ...]:
     try:
         ids = tuple(item_ids.tolist() if isinstance(item_ids, np.ndarray) else item_ids)
     except TypeError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -30,14 +30,20 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
             f"The {'new' if new.item_ids is None else 'old'} duels have no item ids, and the "
             "others have; give both (Duels(…, item_ids=…)), or neither."
         )
-    place, item = _by_rows(old, new) if old.item_ids is None else _by_ids(old, new)
+    if old.item_ids is None:
+        rows = [np.column_stack([duels.items + 0.0, duels.item]) for duels in (old, new)]
+        place = _placed(*([row.tobytes() for row in each] for each in rows))
+        item = new.item
+    else:
+        place, item = _by_ids(old, new)
     added = np.flatnonzero(place >= old.num_items)
     ids: tuple[Hashable, ...] | None = None
     if old.item_ids is not None and new.item_ids is not None:
         ids = (*old.item_ids, *(new.item_ids[i] for i in added))
-    given, rows = new.given, old.item_rows
-    if rows is not None:
-        rows = None if new.item_rows is None else rows.followed_by(new.item_rows.select(added))
+    given, item_rows = new.given, old.item_rows
+    if item_rows is not None:
+        others = new.item_rows
+        item_rows = None if others is None else item_rows.followed_by(others.select(added))
     return Duels.from_events(
         np.concatenate([old.items, new.items[added]]),
         old.given.followed_by(given.saying(place[given.sides])),
@@ -45,7 +51,7 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
         item_ids=ids,
         feature_names=old.feature_names,
         transform=old.transform,
-        item_rows=rows,
+        item_rows=item_rows,
         people_features=old.people_features,
         roles=old.roles,
     )
@@ -54,17 +60,14 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
 def _by_ids(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
     """The row of each new row among all, and the number of its item."""
     assert old.item_ids is not None and new.item_ids is not None
-    known = {name: i for i, name in enumerate(old.item_ids)}
-    place = np.array([known.get(name, -1) for name in new.item_ids])
-    same = np.flatnonzero(place >= 0)
+    place = _placed(old.item_ids, new.item_ids)
+    same = np.flatnonzero(place < old.num_items)
     other = (old.items[place[same]] != new.items[same]).any(axis=1)
     for i in same[other][:1]:
         raise ValueError(
             f"The item {shortened(new.item_ids[i])} has other features than before; give it those "
             "that it had, or the row another id and the same number (Duels(…, item=…))."
         )
-    fresh = np.flatnonzero(place < 0)
-    place[fresh] = old.num_items + np.arange(len(fresh))
     # Rows of one item share a number: known by another row of it, or by the name of the item.
     number: dict[Hashable, int] = {}
     if old.item_rows is not None:
@@ -72,7 +75,7 @@ def _by_ids(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
     of_new = {int(new.item[i]): int(old.item[place[i]]) for i in same}
     free, item = 1 + int(old.item.max()), np.empty(len(place), np.int64)
     item[same] = old.item[place[same]]
-    for i in fresh:
+    for i in np.flatnonzero(place >= old.num_items):
         mine = int(new.item[i])
         if mine not in of_new:
             name = None if new.item_rows is None else new.item_rows.names[i]
@@ -82,15 +85,10 @@ def _by_ids(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
     return place, item
 
 
-def _by_rows(old: Duels, new: Duels) -> tuple[IntArray, IntArray]:
-    """The same where numbers of items are those of before."""
-
-    def keys(duels: Duels) -> list[bytes]:
-        each = np.column_stack([duels.items + 0.0, duels.item])
-        return [row.tobytes() for row in each]
-
-    known = {key: i for i, key in enumerate(keys(old))}
-    place = np.array([known.get(key, -1) for key in keys(new)])
+def _placed(old: Sequence[Hashable], new: Sequence[Hashable]) -> IntArray:
+    """Where new keys are among the old ones, all others following on these."""
+    known = {key: i for i, key in enumerate(old)}
+    place = np.array([known.get(key, -1) for key in new])
     fresh = np.flatnonzero(place < 0)
-    place[fresh] = old.num_items + np.arange(len(fresh))
-    return place, new.item
+    place[fresh] = len(old) + np.arange(len(fresh))
+    return place

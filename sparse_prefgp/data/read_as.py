@@ -29,10 +29,10 @@ class ReadAs:
     """What each value of the verdict means, and in how many rows it stands."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """How many rows were left out, by the reason."""
-    notes: tuple[str, ...] = ()
-    """Sentences on what could have been read in another way."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """How many answers of each kind there are."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what could have been read in another way."""
     unused: tuple[str, ...] = ()
     """Columns of which nothing is made."""
 
@@ -42,18 +42,10 @@ class ReadAs:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {
-            "form": self.form,
-            "columns": dict(self.columns),
-            "verdicts": {
-                value: {"means": means, "rows": rows}
-                for value, (means, rows) in self.verdicts.items()
-            },
-            "left_out": dict(self.left_out),
-            "answers": dict(self.answers),
-            "notes": list(self.notes),
-            "unused": list(self.unused),
+        verdicts = {
+            value: {"means": means, "rows": rows} for value, (means, rows) in self.verdicts.items()
         }
+        return {**vars(self), "verdicts": verdicts}
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> ReadAs:

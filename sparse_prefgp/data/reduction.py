@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.data.flags import Where
+from sparse_prefgp.data.kept import Kept
 from sparse_prefgp.data.vectors import VectorRows, refuse_not_finite, rows_at_a_time
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import ask
@@ -48,7 +50,7 @@ class InputBlock(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Reduction:
+class Reduction(Kept):
     """Blocks of columns, centred and scaled, projected onto r directions."""
 
     blocks: tuple[InputBlock, ...]
@@ -69,7 +71,7 @@ class Reduction:
         cls,
         parts: Sequence[Part],
         blocks: Sequence[InputBlock],
-        where: Callable[[int], str],
+        where: Where,
         items: int | None = None,
     ) -> Reduction:
         """Find the directions of the rows of some blocks side by side, read in chunks.
@@ -107,7 +109,7 @@ class Reduction:
         kind = _Rows if n < width else _Products
         matrix = kind.of(source, mean, scale)
         for block, here in _places(blocks):
-            if block.kind == VECTOR and _has_one_scale(sd[here], matrix.correlation(here), n):
+            if block.kind == VECTOR and _has_one_scale(sd[here], matrix.squares(here), n):
                 alive = sd[here] > 0.0
                 one = math.sqrt(float(np.mean(sd[here][alive] ** 2)))
                 matrix.multiply(here, np.where(alive, sd[here] / one, 1.0))
@@ -163,7 +165,7 @@ class Reduction:
             found[block.name] = 1.0 if whole == 0.0 else min(1.0, float(kept / whole))
         return found
 
-    def apply(self, parts: Sequence[Part], where: Callable[[int], str]) -> FloatArray:
+    def apply(self, parts: Sequence[Part], where: Where) -> FloatArray:
         """Scores (n, r) of the rows of the same blocks, all divided by one number.
 
         Rounded to single precision, so that equal rows are equal however they are read.
@@ -207,16 +209,6 @@ class Reduction:
         blocks = tuple(InputBlock(*block) for block in values["blocks"])
         return cls(blocks, **{name: arrays[name] for name in _ARRAYS})
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Reduction):
-            return NotImplemented
-        return self.blocks == other.blocks and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in _ARRAYS
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.blocks, self.directions.tobytes()))
-
 
 _ARRAYS = ("mean", "scale", "directions", "variances", "deviations")
 
@@ -227,7 +219,7 @@ class _SideBySide:
 
     parts: Sequence[Part]
     blocks: Sequence[InputBlock]
-    where: Callable[[int], str]
+    where: Where
 
     @property
     def length(self) -> int:
@@ -268,19 +260,20 @@ class _SideBySide:
         return mean, np.where(varies, np.sqrt(squares / n), 0.0)
 
 
-def _has_one_scale(sd: FloatArray, correlation: float, n: int) -> bool:
+def _has_one_scale(sd: FloatArray, squares: float, n: int) -> bool:
     """Whether the columns of a vector keep their sizes, as those mean something.
 
     Scores of a decomposition: they are no more correlated than independent columns are, whose
     squared correlations have the mean 1 / (n - 1), or they are smaller and smaller.
 
-    :param sd: of its columns. correlation: mean square between two of them. n: rows.
+    :param sd: of its columns. squares: the sum of those of all their correlations. n: rows.
     """
     some = sd[sd > 0.0]
-    if len(some) < FEWEST:
+    if (width := len(some)) < FEWEST:
         return False
+    correlation = (squares - width) / (width * (width - 1))  # the mean off the diagonal
     ranks = np.argsort(np.argsort(some, kind="stable"))
-    falls = np.corrcoef(ranks, np.arange(len(some)))[0, 1] < FALLING
+    falls = np.corrcoef(ranks, np.arange(width))[0, 1] < FALLING
     return bool(falls or correlation < UNCORRELATED / n)
 
 
@@ -309,12 +302,9 @@ class _Products:
         products /= source.length
         return cls(products)
 
-    def correlation(self, here: slice) -> float:
-        """Mean square correlation of two different columns of those that vary, of variance 1."""
-        return _mean_square(float(np.sum(self.matrix[here, here] ** 2)), self._varying(here))
-
-    def _varying(self, here: slice) -> int:
-        return int(np.count_nonzero(np.diag(self.matrix)[here]))
+    def squares(self, here: slice) -> float:
+        """The sum of squares of what these columns have there."""
+        return float(np.sum(self.matrix[here, here] ** 2))
 
     def multiply(self, here: slice, factor: FloatArray) -> None:
         """Each of these columns by its factor."""
@@ -337,11 +327,10 @@ class _Rows:
         """Centred and divided by the scales."""
         return cls(np.concatenate([(chunk - mean) / scale for _, chunk in source.chunks()]))
 
-    def correlation(self, here: slice) -> float:
+    def squares(self, here: slice) -> float:
         """As of `_Products`: both products have the same sum of squares."""
         part = self.scaled[:, here]
-        squares = np.sum((part @ part.T / len(part)) ** 2)
-        return _mean_square(float(squares), int(np.count_nonzero(part.any(axis=0))))
+        return float(np.sum((part @ part.T / len(part)) ** 2))
 
     def multiply(self, here: slice, factor: FloatArray) -> None:
         """Each of these columns by its factor."""
@@ -353,14 +342,6 @@ class _Rows:
         right = self.scaled.T @ left
         lengths = np.linalg.norm(right, axis=0)
         return variances, right / np.where(lengths > 0.0, lengths, 1.0)
-
-
-def _mean_square(squares: float, width: int) -> float:
-    """The mean square of the entries off the diagonal of a matrix with 1 on it.
-
-    :param squares: of all entries.
-    """
-    return (squares - width) / max(width * (width - 1), 1)
 
 
 def _places(blocks: Sequence[InputBlock]) -> list[tuple[InputBlock, slice]]:

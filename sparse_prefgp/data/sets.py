@@ -34,31 +34,32 @@ class SetForm(NamedTuple):
     """(k,), sides of one level have no order between them."""
 
 
-# From k and how many sides come first in order, the better and worse places of each look, and the
-# level of each side.
-Covering = Callable[[int, int], tuple[list[list[tuple[int, int]]], list[int]]]
+# The better and worse places of each look, and the level of each side.
+Covered = tuple[list[list[tuple[int, int]]], list[int]]
+# From k and how many sides come first in order.
+Covering = Callable[[int, int], Covered]
 
 
-def choice(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
+def choice(size: int, ordered: int) -> Covered:
     """The first is better than all others."""
     del ordered
-    return [[(0, j) for j in range(1, size)]], [0] + [1] * (size - 1)
+    return top(size, 1)
 
 
-def ranking(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
+def ranking(size: int, ordered: int) -> Covered:
     """Each is better than the next."""
     del ordered
-    return [[(j, j + 1) for j in range(size - 1)]], list(range(size))
+    return top(size, size - 1)
 
 
-def top(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
+def top(size: int, ordered: int) -> Covered:
     """The first ones are in order, the last of them better than all that are left."""
     path = [(j, j + 1) for j in range(ordered - 1)]
     star = [(ordered - 1, j) for j in range(ordered, size)]
     return [path + star], [min(j, ordered) for j in range(size)]
 
 
-def best_worst(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
+def best_worst(size: int, ordered: int) -> Covered:
     """The best of all, then, in a second look, the worst of the others, which stands last."""
     del ordered
     last = size - 1
@@ -66,7 +67,7 @@ def best_worst(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], li
     return looks, [0] + [1] * (size - 2) + [2]
 
 
-def best_worst_at_once(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
+def best_worst_at_once(size: int, ordered: int) -> Covered:
     """The best over all in the middle, these over the worst, in one look."""
     del ordered
     last = size - 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray, distinct, first_true
 from sparse_prefgp.support.checks import check_shape
 from sparse_prefgp.support.words import shortened
 
@@ -77,8 +77,7 @@ def sliced(
 
     :param counts: how often each day counts; None for once.
     """
-    _, place = np.unique(slice_numbers(days, slices), return_inverse=True)
-    place = place.reshape(-1)
+    _, place = distinct(slice_numbers(days, slices))
     each = np.ones_like(days) if counts is None else counts
     return np.bincount(place, each * days) / np.bincount(place, each), place
 
@@ -115,10 +114,15 @@ def days_of(times: Any, t: int) -> FloatArray:
     elif given.dtype.kind in "iuf":
         days = given.astype(np.float64)
         missing = ~np.isfinite(days)
-        _check_numbers(days[~missing])
+        far = np.flatnonzero(np.abs(np.where(missing, 0.0, days)) > _LAST_DAY)
+        if len(far):
+            raise ValueError(
+                f"times has {days[far[0]]:.0f}, which as days since 1970 is beyond the year 9999; "
+                "give dates as datetime64 or text such as 2026-06-11."
+            )
     else:
         raise _no_date(given[0].item(), 0)
-    for i in np.flatnonzero(missing)[:1]:
+    for i in first_true(missing):
         raise ValueError(f"times has no date for duel {i}; give one, or leave the duel out.")
     return days
 
@@ -142,18 +146,6 @@ def day_of(date: Any) -> float:
             f"{shortened(date)} is no date; give one such as 2026-06-11, or a number of days since "
             "1970."
         ) from None
-
-
-def _check_numbers(days: FloatArray) -> None:
-    """Refuse what is no number of days since 1970.
-
-    :raises ValueError: one beyond the year 9999.
-    """
-    if len(days) and np.max(np.abs(days)) > _LAST_DAY:
-        raise ValueError(
-            f"times has {days[np.argmax(np.abs(days))]:.0f}, which as days since 1970 is beyond "
-            "the year 9999; give dates as datetime64 or text such as 2026-06-11."
-        )
 
 
 def warn_of_years(times: Any, days: FloatArray) -> None:

@@ -19,7 +19,7 @@ from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import flags_of, refuse_cells
 from sparse_prefgp.data.table import PERSON, DuelTable
-from sparse_prefgp.support.arrays import BoolArray, IntArray, runs
+from sparse_prefgp.support.arrays import AnyArray, BoolArray, IntArray, distinct, first_true, runs
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 
 # Below, no person is held out whole: it would be a large part of what is known.
@@ -54,7 +54,7 @@ class Units:
     """(s,) the event that each of these is of, a row of the table."""
     what: str
     """What units are, for messages; more than one of them."""
-    labels: npt.NDArray[Any] | None = None
+    labels: AnyArray | None = None
     """Of units, by their number; None where they have none."""
     ordered: bool = False
     """Whether the last ones are held out, not some at random."""
@@ -68,12 +68,6 @@ class Units:
     """Whether the unit 1 is held out, and 0 is not, whatever the share."""
     of_rows: bool = False
     """Whether they are single rows, or sets of them that came from one answer."""
-
-    def by_label(self) -> IntArray:
-        """`code` with units numbered in the order of their labels as text, where they have some."""
-        if self.labels is None:
-            return self.code
-        return np.asarray(np.argsort(np.argsort(self.labels)))[self.code]
 
 
 class Grouping(NamedTuple):
@@ -121,8 +115,8 @@ def grouping_of_people(events: Answers) -> Grouping | None:
     """By whose preference each event is, of whom there are several; None where nobody knows."""
     if events.person is None:
         return None
-    codes = np.unique(events.person.numbers, return_inverse=True)[1]  # unknown ones each another
-    return Grouping(codes.reshape(-1), "people")
+    # Unknown ones are each another.
+    return Grouping(distinct(events.person.numbers)[1], "people")
 
 
 def _people_in(table: DuelTable) -> Grouping | None:
@@ -187,8 +181,7 @@ def _by_time(table: DuelTable, column: str) -> Units:
     values = found.values
     if not require_pandas().api.types.is_numeric_dtype(values.dtype):
         values = _moments(found)
-    _, moment = np.unique(np.asarray(values), return_inverse=True)
-    code, event = found.of_each(moment.reshape(-1))
+    code, event = found.of_each(distinct(np.asarray(values))[1])
     sets = table.sets()
     latest = np.full(int(sets.max()) + 1, -1)
     np.maximum.at(latest, sets[event], code)
@@ -232,8 +225,6 @@ class Rule(NamedTuple):
     """Those of a table, by the column that is named."""
     column: bool = False
     """Whether a column is named."""
-    given: bool = False
-    """Whether that column says itself what is held out."""
 
 
 RULES = {
@@ -241,14 +232,8 @@ RULES = {
     "items": Rule(_by_items),
     "group": Rule(_by_group, column=True),
     "time": Rule(_by_time, column=True),
-    "given": Rule(_by_given, column=True, given=True),
+    "given": Rule(_by_given, column=True),
 }
-
-
-def kinds_of_split() -> str:
-    """The rules, for messages."""
-    names = [f"{name}:COLUMN" if rule.column else name for name, rule in RULES.items()]
-    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def split_columns(how: str) -> tuple[str, ...]:
@@ -264,7 +249,7 @@ def says_itself(how: str) -> bool:
 
     :raises ValueError: an unknown kind of split.
     """
-    return RULES[_kind(how)[0]].given
+    return _kind(how)[0] == "given"
 
 
 def units_of(table: DuelTable, how: str) -> Units:
@@ -285,8 +270,7 @@ def given_units(labels: npt.ArrayLike, rows: int) -> Units:
     values = np.asarray(labels)
     check_shape("by", values, rows, hint=", the group of each row, or the word duels or items")
     code = np.asarray(require_pandas().factorize(values)[0], dtype=np.int64)
-    if (code < 0).any():
-        row = int(np.flatnonzero(code < 0)[0])
+    for row in first_true(code < 0):
         raise ValueError(f"by has no value (NaN) for row {row} of the duels; fill it in.")
     return Units(code, np.arange(rows), "groups")
 
@@ -295,7 +279,8 @@ def _kind(how: str) -> tuple[str, str]:
     kind, colon, column = str(how).partition(":")
     rule = RULES.get(kind)
     if rule is None or bool(column) != rule.column or bool(colon) != rule.column:
-        raise ValueError(f"The split {how!r} is unknown; use {kinds_of_split()}.")
+        *most, last = (f"{name}:COLUMN" if one.column else name for name, one in RULES.items())
+        raise ValueError(f"The split {how!r} is unknown; use {', '.join(most)} or {last}.")
     return kind, column
 
 
@@ -406,7 +391,9 @@ def split_duels(
         wording = f"{all_of} for training, none held out"
         found = Split(np.arange(t), np.empty(0, dtype=np.int64), 0, wording)
     else:
-        code = units.by_label()
+        code = units.code
+        if units.labels is not None:  # in the order of their labels as text
+            code = np.argsort(np.argsort(units.labels))[code]
         every = np.unique(code)
         if units.given:
             chosen = np.array([1])
@@ -427,7 +414,8 @@ def split_duels(
                 f"The {part} part of the split {how!r}{share} has no {table.events.noun}; choose "
                 f"{other} or another kind of split."
             )
-    return _finished(_thinned(table, found, units, max_train, rng))
+    moment, column = units.code if units.ordered else None, table.set_column
+    return _finished(found, sets, max_train, rng, moment, column, table.events.noun)
 
 
 def holding_out_people(
@@ -474,7 +462,8 @@ def leave_one_out(
     (column,) = split_columns(how)
     units = units_of(table, how)
     assert units.labels is not None
-    train, test = _apart((units.labels == label)[units.code], units.event, table.sets())
+    sets = table.sets()
+    train, test = _apart((units.labels == label)[units.code], units.event, sets)
     for part, rows in (("training", train), ("test", test)):
         if not len(rows):
             raise ValueError(
@@ -482,8 +471,9 @@ def leave_one_out(
                 "split, or leave out another one."
             )
     wording = f"{label} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
-    found = _reported(table, train, test, wording)
-    return _finished(_thinned(table, found, units, max_train, rng))
+    found, column_of_sets = _reported(table, train, test, wording), table.set_column
+    noun = table.events.noun
+    return _finished(found, sets, max_train, rng, None, column_of_sets, noun)
 
 
 def group_labels(table: DuelTable, how: str) -> list[str]:
@@ -511,7 +501,7 @@ def folds_of(
     :param sets: (t,) of each row the set that stays whole.
     :raises ValueError: more folds than units; a fold without duels.
     """
-    every, code = np.unique(units.code, return_inverse=True)
+    every, code = distinct(units.code)
     if folds > len(every):
         raise ValueError(
             f"{folds} folds are more than the {len(every):,} {units.what}; use at most "
@@ -521,7 +511,7 @@ def folds_of(
     fold_of[rng.permutation(len(every))] = np.arange(len(every)) % folds
     found = []
     for k in range(folds):
-        train, test = _apart(fold_of[code.reshape(-1)] == k, units.event, sets)
+        train, test = _apart(fold_of[code] == k, units.event, sets)
         for part, rows in (("scored", test), ("fitted to", train)):
             if len(rows) == 0:
                 raise ValueError(
@@ -545,11 +535,8 @@ def given_rows(
 
     :param wording: a sentence without its full stop.
     """
-    found = Split(train, test, dropped, wording)
-    if max_train is not None and len(train) > max_train:
-        kept = thinned(train, np.arange(int(train[-1]) + 1), max_train, rng)
-        found = _left_out(found, kept, "randomly chosen")
-    return _finished(found)
+    sets = np.arange(int(train.max(initial=-1)) + 1)
+    return _finished(Split(train, test, dropped, wording), sets, max_train, rng)
 
 
 def last_rows(rows: int, test_fraction: float) -> int:
@@ -635,25 +622,24 @@ def _reported(table: DuelTable, train: IntArray, test: IntArray, wording: str) -
     return Split(train, test, dropped, wording)
 
 
-def _thinned(
-    table: DuelTable, split: Split, units: Units, most: int | None, rng: np.random.Generator
+def _finished(
+    split: Split,
+    sets: IntArray,
+    most: int | None,
+    rng: np.random.Generator,
+    moment: IntArray | None = None,
+    set_column: str | None = None,
+    noun: str = "duels",
 ) -> Split:
-    if most is None or len(split.train_rows) <= most:
-        return split
-    moment = units.code if units.ordered else None
-    kept = thinned(split.train_rows, table.sets(), most, rng, moment, table.set_column)
-    which = "earlier" if units.ordered else "randomly chosen"
-    return _left_out(split, kept, which, table.events.noun)
-
-
-def _left_out(split: Split, kept: IntArray, which: str, noun: str = "duels") -> Split:
+    """With at most so many training rows, as `thinned`, and a full stop."""
+    kept, wording = split.train_rows, split.description
+    if most is not None:
+        kept = thinned(kept, sets, most, rng, moment, set_column)
     unused = len(split.train_rows) - len(kept)
-    wording = f"{split.description}; {unused:,} {which} training {noun} left out"
-    return replace(split, train_rows=kept, unused=unused, description=wording)
-
-
-def _finished(split: Split) -> Split:
-    return replace(split, description=split.description + ".")
+    if unused:
+        which = "randomly chosen" if moment is None else "earlier"
+        wording += f"; {unused:,} {which} training {noun} left out"
+    return replace(split, train_rows=kept, unused=unused, description=f"{wording}.")
 
 
 def _share(fraction: float, total: int, what: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.answers import Answers, OfAnswers
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
@@ -18,7 +18,7 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray, Texts, distinct, first_true
 from sparse_prefgp.support.words import id_text
 
 # The column of a table of answers about sets that says who answered.
@@ -58,7 +58,7 @@ class PeopleTable:
                 self.frame.iloc[rows],
                 self.numeric,
                 self.categorical,
-                lambda i: self.row_names(int(rows[i])),
+                self.row_names.select(rows),
                 apart=(*self.numeric, *self.categorical),
             )
         values = transform.apply(self.frame, self.row_names)
@@ -66,7 +66,7 @@ class PeopleTable:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DuelTable:
+class DuelTable(OfAnswers):
     """Items and duels as they were read, one row per duel, before anything is standardised."""
 
     items: Any
@@ -139,27 +139,12 @@ class DuelTable:
         return self.events.pairs[:, 1]
 
     @property
-    def counts(self) -> IntArray:
-        """(t,) how often each duel was seen."""
-        return self.events.counts
-
-    @property
-    def ties(self) -> BoolArray | None:
-        """(t,) which duels were tied; None without any."""
-        return self.events.ties
-
-    @property
-    def levels(self) -> tuple[str, ...] | None:
-        """Names of the levels of grades from worst to best; None without grades."""
-        return None if self.events.answer is None else self.events.answer.names
-
-    @property
     def weights(self) -> FloatArray | None:
         """(t,) as how many duels each counts in the likelihood; None for one each."""
         return self.events.each_weight
 
     @property
-    def groups(self) -> npt.NDArray[np.object_] | None:
+    def groups(self) -> Texts | None:
         """(t,) the label of who judged each; None where nobody asked."""
         return None if self.events.judge is None else self.events.judge.labels
 
@@ -208,11 +193,6 @@ class DuelTable:
         """n, the number of items, compared or not."""
         return len(self.item_ids)
 
-    @property
-    def num_ties(self) -> int:
-        """How many duels were tied, counts included."""
-        return 0 if self.ties is None else int(self.counts[self.ties].sum())
-
     def sides(self) -> tuple[IntArray, IntArray]:
         """Winner and loser of each row, (t,) each, the same number whatever the context."""
         if self.base_items is None:
@@ -242,13 +222,13 @@ class DuelTable:
 
     def without_idle_items(self) -> DuelTable:
         """The table without the items that are in no duel."""
-        used, place = np.unique(self.events.sides, return_inverse=True)
+        used, place = distinct(self.events.sides)
         base = self.base_items
         return replace(
             self,
             items=self.items.iloc[used].reset_index(drop=True),
             item_ids=tuple(self.item_ids[i] for i in used),
-            events=self.events.saying(place.reshape(-1).astype(np.int64)),
+            events=self.events.saying(place.astype(np.int64)),
             row_names=self.row_names.select(used),
             base_items=None if base is None else base[used],
             item_rows=None if self.item_rows is None else self.item_rows.select(used),
@@ -281,32 +261,28 @@ class DuelTable:
             standardise_on=standardise_on is not None and "standardise_on=",
         )
         index = self._chosen(rows)
-        used = self._compared(index)
         if transform is None:
-            if standardise_on is not None:
-                told = self._rows(standardise_on)
-                training = self._compared(told)
-            else:
-                told, training = index, np.arange(self.num_items) if rows is None else used
+            told = index if standardise_on is None else self._rows(standardise_on)
+            every = rows is None and standardise_on is None
+            training = np.arange(self.num_items) if every else self._compared(told)
             if len(training) == 0:
                 raise ValueError("standardise_on has no rows; choose at least one training row.")
             transform = self.transform_of(training, told)
-        kept = used if only_compared else np.arange(self.num_items)
-        position = np.zeros(self.num_items, dtype=np.int64)
-        position[kept] = np.arange(len(kept))
-        features = transform.apply(self.items.iloc[kept], lambda i: self.row_names(int(kept[i])))
-        events = self.events.take(index)
+        table = self.select(index)
+        if only_compared:
+            table = table.without_idle_items()
+        events = table.events
         people = None
         if self.people is not None and events.person is not None:
             people = people_features or self.people.features(events.person.used().names)
         return Duels.from_events(
-            features,
-            events.onto(position),
-            item=None if self.base_items is None else self.base_items[kept],
-            item_ids=[self.item_ids[i] for i in kept],
+            transform.apply(table.items, table.row_names),
+            events,
+            item=table.base_items,
+            item_ids=table.item_ids,
             feature_names=transform.feature_names,
             transform=transform,
-            item_rows=None if self.item_rows is None else self.item_rows.select(kept),
+            item_rows=table.item_rows,
             people_features=people,
             unused_columns=self.unused,
             roles=self.roles,
@@ -333,7 +309,7 @@ class DuelTable:
             self.items.iloc[training],
             self.numeric,
             self.categorical,
-            lambda i: self.row_names(int(training[i])),
+            self.row_names.select(training),
             vectors=self.vectors,
             texts=self.texts,
             apart=(*in_context, *self.apart),
@@ -361,10 +337,9 @@ class DuelTable:
                 f"rows has shape {array.shape} and type {array.dtype}; give row numbers or a mask "
                 f"of length {self.num_rows}."
             )
-        bad = array[(array < 0) | (array >= self.num_rows)]
-        if bad.size:
+        for i in first_true((array < 0) | (array >= self.num_rows)):
             raise ValueError(
-                f"rows has {bad[0]}, which is not a row; duels go from 0 to {self.num_rows - 1}."
+                f"rows has {array[i]}, which is not a row; duels go from 0 to {self.num_rows - 1}."
             )
         return array.astype(np.int64)
 
@@ -380,11 +355,6 @@ class _OwnUnits(DuelTable):
     """`Duels` as a table, whose features stay as they are whichever of the duels are taken."""
 
     source: Duels | None = None
-
-    @property
-    def has_features(self) -> bool:
-        assert self.source is not None
-        return self.source.num_features > 0
 
     def without_idle_items(self) -> DuelTable:
         """The same, as nothing is converted."""

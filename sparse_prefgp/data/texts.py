@@ -11,16 +11,25 @@ import html
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sparse_prefgp.data.word_score import Scored, Won, WordScore, learned
-from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.data.flags import Where
+from sparse_prefgp.data.kept import Kept
+from sparse_prefgp.data.word_score import (
+    GIVEN,
+    Scored,
+    Terms,
+    Won,
+    WordScore,
+    learned,
+    vectorizer_of,
+)
+from sparse_prefgp.support.arrays import AnyArray, FloatArray
 
 DIRECTIONS = 32
 MIN_TEXTS, MAX_SHARE = 3, 0.5  # in how many texts a word must be to count for the directions
@@ -144,10 +153,8 @@ STATISTICS = tuple(surface("", [], frozenset()))
 class WordDirections:
     """The leading directions of centred tf-idf weights of words."""
 
-    words: tuple[str, ...]
-    """w of them, in the order of the columns."""
-    idf: FloatArray
-    """(w,) the weight of each word."""
+    terms: Terms
+    """w words, with their weights."""
     centre: FloatArray
     """(w,) mean of the weights over the training texts."""
     directions: FloatArray
@@ -161,15 +168,12 @@ class WordDirections:
         in enough texts and in few enough.
         """
         from sklearn import decomposition
-        from sklearn.feature_extraction import text as feature_extraction
 
-        vectorizer = feature_extraction.TfidfVectorizer(
-            analyzer=_as_they_are, min_df=min(MIN_TEXTS, len(words)), max_df=MAX_SHARE
-        )
+        vectorizer = vectorizer_of(GIVEN, min_df=min(MIN_TEXTS, len(words)), max_df=MAX_SHARE)
         try:
             weights = vectorizer.fit_transform(words)
         except ValueError:  # no word is in enough texts and in few enough
-            return cls((), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
+            return cls(Terms((), np.zeros(0), GIVEN), np.zeros(0), np.zeros((0, 0)))
         kept = min(DIRECTIONS, *weights.shape)
         whole = weights.shape[0] * weights.shape[1] <= _WHOLE or kept == min(weights.shape)
         # The centred matrix of many texts is never there.
@@ -182,8 +186,7 @@ class WordDirections:
         largest = right[np.arange(len(right)), np.abs(right).argmax(axis=1)]
         found = (right * np.sign(largest)[:, None]).T
         return cls(
-            tuple(map(str, vectorizer.get_feature_names_out())),
-            np.asarray(vectorizer.idf_, dtype=np.float64),
+            Terms.of(vectorizer, GIVEN),
             np.asarray(components.mean_, dtype=np.float64),
             np.ascontiguousarray(found, dtype=np.float64),
         )
@@ -197,24 +200,12 @@ class WordDirections:
         """(n, r) of texts as lists of words."""
         if not self.size:
             return np.zeros((len(words), 0))
-        weights = self._vectorizer.transform(words)
+        weights = self.terms.weights(words)
         return np.asarray(weights @ self.directions - self.centre @ self.directions)
-
-    @cached_property
-    def _vectorizer(self) -> Any:
-        from sklearn.feature_extraction import text as feature_extraction
-
-        found = feature_extraction.TfidfVectorizer(analyzer=_as_they_are, vocabulary=self.words)
-        found.idf_ = self.idf
-        return found
-
-
-def _as_they_are(words: Sequence[str]) -> Sequence[str]:
-    return words
 
 
 @dataclass(frozen=True, eq=False)
-class TextTransform:
+class TextTransform(Kept):
     """Texts as features: statistics, each standardised, directions with one scale, and a score."""
 
     common: tuple[str, ...]
@@ -270,7 +261,7 @@ class TextTransform:
         statistics alone."""
         plain, words = _read(texts)
         kept = [STATISTICS.index(name) for name in self.statistics]
-        values = _statistics(plain, words, self._common)[:, kept]
+        values = _statistics(plain, words, frozenset(self.common))[:, kept]
         standard = (values - self.mean) / self.scale
         columns = [standard, self.directions.scores(words) / self.spread]
         if self.score is not None:
@@ -286,15 +277,14 @@ class TextTransform:
         k = len(self.statistics)
         along = self.directions.directions @ (slopes[k : k + self.directions.size] / self.spread)
         order = np.argsort(-np.abs(along), kind="stable")
-        return [(self.directions.words[i], float(along[i])) for i in order]
+        return [(self.directions.terms.names[i], float(along[i])) for i in order]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; the rest is in `arrays`."""
         plain = {
             "common": list(self.common),
             "statistics": list(self.statistics),
             "spread": self.spread,
-            "words": list(self.directions.words),
+            "words": list(self.directions.terms.names),
         }
         if self.scored is not None:
             plain["scored"] = self.scored._asdict()
@@ -302,22 +292,19 @@ class TextTransform:
             plain["score"] = self.score.to_dict()
         return plain
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays by name."""
+    def arrays(self) -> dict[str, AnyArray]:
         score = {} if self.score is None else self.score.arrays()
         return {
             "mean": self.mean,
             "scale": self.scale,
-            "idf": self.directions.idf,
+            "idf": self.directions.terms.idf,
             "centre": self.directions.centre,
             "directions": self.directions.directions,
             **{f"score_{name}": array for name, array in score.items()},
         }
 
     @classmethod
-    def from_dict(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-    ) -> TextTransform:
+    def from_dict(cls, values: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> TextTransform:
         """The inverse of `to_dict` and `arrays`; before there were scores there was none."""
         own = {name.removeprefix("score_"): array for name, array in arrays.items()}
         score, scored = values.get("score"), values.get("scored")
@@ -328,55 +315,39 @@ class TextTransform:
             arrays["scale"],
             float(values["spread"]),
             WordDirections(
-                tuple(values["words"]), arrays["idf"], arrays["centre"], arrays["directions"]
+                Terms(tuple(values["words"]), arrays["idf"], GIVEN),
+                arrays["centre"],
+                arrays["directions"],
             ),
             None if score is None else WordScore.from_dict(score, own),
             None if scored is None else Scored(**scored),
         )
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TextTransform):
-            return NotImplemented
-        mine, theirs = self.arrays(), other.arrays()
-        return self.to_dict() == other.to_dict() and all(
-            np.array_equal(mine[name], theirs[name]) for name in mine
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.common, self.statistics, self.directions.words))
-
     def __repr__(self) -> str:
         return (
             f"TextTransform({len(self.statistics)} statistics, {self.directions.size} directions "
-            f"of {len(self.directions.words):,} words)"
+            f"of {len(self.directions.terms.names):,} words)"
         )
 
-    @cached_property
-    def _common(self) -> frozenset[str]:
-        return frozenset(self.common)
 
-
-def said_of_texts(texts: Sequence[str], where: Callable[[int], str]) -> list[str]:
+def said_of_texts(texts: Sequence[str], where: Where) -> list[str]:
     """What to know of texts before features are made of them, one sentence each."""
     found = []
     plain, words = _read(texts)
-    marked: BoolArray = np.array([a != b for a, b in zip(plain, texts, strict=True)], dtype=bool)
-    empty: BoolArray = np.array([not each for each in words], dtype=bool)
-    long: BoolArray = np.array(
-        [
-            len(each) > _LONG_SENTENCE and len(each) > _LONG_SENTENCE * _sentences(text)
-            for text, each in zip(plain, words, strict=True)
-        ],
-        dtype=bool,
-    )
+    marked = [a != b for a, b in zip(plain, texts, strict=True)]
+    empty = [not each for each in words]
+    long = [
+        len(each) > _LONG_SENTENCE and len(each) > _LONG_SENTENCE * _sentences(text)
+        for text, each in zip(plain, words, strict=True)
+    ]
     for which, what in (
         (marked, "HTML tags or entities, which are left out"),
         (empty, "no words"),
         (long, f"more than {_LONG_SENTENCE} words to a sentence, far from what statistics can say"),
     ):
-        number = int(which.sum())
+        number = sum(which)
         if number:
-            first = where(int(np.flatnonzero(which)[0]))
+            first = where(which.index(True))
             have = "text has" if number == 1 else "texts have"
             found.append(f"{number:,} {have} {what} (the first in {first}).")
     return found

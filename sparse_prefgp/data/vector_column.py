@@ -105,8 +105,3 @@ class VectorColumn(ExtensionArray):
 
     def _formatter(self, boxed: bool = False) -> Any:
         return lambda vector: f"vector of {len(vector)}"
-
-
-def series(rows: VectorRows, index: Any = None) -> Any:
-    """A pandas series of these vectors."""
-    return pd.Series(VectorColumn(rows), index=index)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.data.flags import Where
+from sparse_prefgp.support.arrays import AnyArray, IntArray
 from sparse_prefgp.support.words import agreeing, counted, shortened
 
 # Numbers that are held at a time while a matrix is read.
@@ -69,7 +70,7 @@ class VectorRows:
         ]
         return np.array(found, dtype=np.int64)
 
-    def check(self, name: str, where: Callable[[int], str]) -> None:
+    def check(self, name: str, where: Where) -> None:
         """Refuse what is not finite, and warn of vectors that are all zero.
 
         :param name: of their column. where: names row i in messages.
@@ -90,9 +91,7 @@ class VectorRows:
             )
 
 
-def refuse_not_finite(
-    rows: VectorRows, chunk: Chunk, start: int, name: str, where: Callable[[int], str]
-) -> None:
+def refuse_not_finite(rows: VectorRows, chunk: Chunk, start: int, name: str, where: Where) -> None:
     """Refuse numbers of a chunk that are missing or infinite.
 
     :param start: the row that the chunk begins with.
@@ -115,7 +114,7 @@ def rows_at_a_time(width: int) -> int:
     return max(1, _AT_A_TIME // max(width, 1))
 
 
-def checked_matrix(values: Any, what: str) -> npt.NDArray[Any]:
+def checked_matrix(values: Any, what: str) -> AnyArray:
     """An array of vectors, as it is given.
 
     :param what: how a message names it.
@@ -150,7 +149,7 @@ def checked_matrix(values: Any, what: str) -> npt.NDArray[Any]:
     return array
 
 
-def stacked(cells: Any, name: str, where: Callable[[int], str]) -> npt.NDArray[np.float32]:
+def stacked(cells: Any, name: str, where: Where) -> npt.NDArray[np.float32]:
     """Vectors that stand in the cells of a column as lists or arrays, (n, E).
 
     :raises ValueError: a cell without a vector, one of another length or not of numbers, with its

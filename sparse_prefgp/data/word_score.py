@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Answers
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray, IntArray, distinct
 from sparse_prefgp.support.machine import ask
 
 FOLDS = 5
@@ -32,8 +32,16 @@ WORSE, BETTER = 0.002, 0.002
 STATISTICS_OVER = 5.0
 # Duels within a fold, both of whose texts the same weights score; with fewer all duels count.
 ENOUGH_WITHIN = 500.0
-# In how many texts words, and parts of words, must be; and the most of each that count.
-FEWEST_WITH_WORDS, FEWEST_WITH_PARTS, MOST_TERMS = 2, 3, 60_000
+# Terms: words and pairs of neighbouring ones, three to five characters within words, and words that
+# texts are given as.
+WORDS, PARTS, GIVEN = "words", "parts", "given"
+MADE_OF: dict[str, dict[str, Any]] = {
+    WORDS: {"ngram_range": (1, 2), "sublinear_tf": True},
+    PARTS: {"analyzer": "char_wb", "ngram_range": (3, 5), "sublinear_tf": True},
+    GIVEN: {"analyzer": list},
+}
+# In how many texts they must be to count for the score, and the most that do.
+FEWEST, MOST_TERMS = {WORDS: 2, PARTS: 3}, 60_000
 # Standard errors by which a score has to be better than a coin.
 SURE = 2.0
 _STOP = {"maxiter": 500, "gtol": 1e-4, "ftol": 1e-9}
@@ -64,7 +72,7 @@ class Won(NamedTuple):
         """
         sides, size = number[self.sides], int(number.max(initial=-1)) + 1
         kept = (sides[:, 0] != sides[:, 1]) & (sides >= 0).all(1)
-        code, place = np.unique(sides[kept] @ [size, 1], return_inverse=True)
+        code, place = distinct(sides[kept] @ [size, 1])
         weight = np.bincount(place, self.weight[kept], len(code)).astype(np.float64)
         return Won(np.stack(np.divmod(code.astype(np.int64), max(size, 1)), 1), weight)
 
@@ -105,22 +113,28 @@ class Terms:
     """p of them, in the order of the columns."""
     idf: FloatArray
     """(p,) the rarity of each."""
-    parts: bool
-    """Whether they are three to five characters within words, not words and pairs of words."""
+    kind: str
+    """What they are made of: one of `MADE_OF`."""
 
     @classmethod
-    def fit(cls, texts: Sequence[str], parts: bool) -> Terms:
+    def of(cls, vectorizer: Any, kind: str) -> Terms:
+        """Those of a vectorizer of scikit-learn that has seen its texts."""
+        names = tuple(map(str, vectorizer.get_feature_names_out()))
+        return cls(names, np.asarray(vectorizer.idf_, dtype=np.float64), kind)
+
+    @classmethod
+    def fit(cls, texts: Sequence[str], kind: str) -> Terms:
         """Of texts, those in at least two of them (words) or three (parts); at most 60,000."""
-        fewest = FEWEST_WITH_PARTS if parts else FEWEST_WITH_WORDS
-        vectorizer = _vectorizer(parts, min_df=min(fewest, len(texts)), max_features=MOST_TERMS)
+        vectorizer = vectorizer_of(
+            kind, min_df=min(FEWEST[kind], len(texts)), max_features=MOST_TERMS
+        )
         try:
             vectorizer.fit(texts)
         except ValueError:  # no word at all, or none in enough texts
-            return cls((), np.zeros(0), parts)
-        names = tuple(map(str, vectorizer.get_feature_names_out()))
-        return cls(names, np.asarray(vectorizer.idf_, dtype=np.float64), parts)
+            return cls((), np.zeros(0), kind)
+        return cls.of(vectorizer, kind)
 
-    def weights(self, texts: Sequence[str]) -> Any:
+    def weights(self, texts: Sequence[Any]) -> Any:
         """(n, p) sparse, of n texts."""
         from scipy import sparse
 
@@ -128,12 +142,12 @@ class Terms:
             return sparse.csr_matrix((len(texts), 0))
         return self._fitted.transform(texts)
 
-    def contributions(self, text: str, weights: FloatArray) -> dict[str, float]:
+    def contributions(self, text: str, weights: FloatArray) -> Counter[str]:
         """What each word of a text adds to its score; parts of a word count for that word.
 
         :param weights: (p,) of the terms.
         """
-        found: dict[str, float] = {}
+        found: Counter[str] = Counter()
         row = self.weights([text])
         each = dict(
             zip(row.indices.tolist(), (row.data * weights[row.indices]).tolist(), strict=True)
@@ -147,27 +161,27 @@ class Terms:
             for term in analyse(token):
                 if term in place:
                     here[place[term]][name] += 1
-        for term in [] if self.parts else analyse(text):
+        for term in [] if self.kind == PARTS else analyse(text):
             if " " in term and term in place:
                 here[place[term]][term] += 1
         for j, words in here.items():
             number = words.total()
             for name, times in words.items():
-                found[name] = found.get(name, 0.0) + each[j] * times / number
+                found[name] += each[j] * times / number
         return found
 
     @cached_property
     def _fitted(self) -> Any:
-        found = _vectorizer(self.parts, vocabulary=self.names)
+        found = vectorizer_of(self.kind, vocabulary=self.names)
         found.idf_ = self.idf
         return found
 
 
-def _vectorizer(parts: bool, **more: Any) -> Any:
+def vectorizer_of(kind: str, **limits: Any) -> Any:
+    """A vectorizer of scikit-learn that weighs such terms."""
     from sklearn.feature_extraction import text as feature_extraction
 
-    made_of = {"analyzer": "char_wb", "ngram_range": (3, 5)} if parts else {"ngram_range": (1, 2)}
-    return feature_extraction.TfidfVectorizer(**made_of, sublinear_tf=True, **more)
+    return feature_extraction.TfidfVectorizer(**MADE_OF[kind], **limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,14 +229,14 @@ class WordScore:
         found = self.words.contributions(text, self.weights[:p] / self.scale)
         of_parts = self.parts.contributions(text, self.weights[p : p + q] / self.scale)
         for word, much in of_parts.items():
-            found[word] = found.get(word, 0.0) + much
+            found[word] += much
         return sorted(found.items(), key=lambda one: (-abs(one[1]), one[0]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; the rest is in `arrays`."""
         return {"mean": self.mean, "scale": self.scale}
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         """The arrays by name; names of terms are lines of bytes."""
         return {
             "words": _bytes_of(self.words.names),
@@ -235,13 +249,11 @@ class WordScore:
         }
 
     @classmethod
-    def from_dict(
-        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-    ) -> WordScore:
+    def from_dict(cls, values: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> WordScore:
         """The inverse of `to_dict` and `arrays`."""
         return cls(
-            Terms(_lines_in(arrays["words"]), arrays["words_idf"], False),
-            Terms(_lines_in(arrays["parts"]), arrays["parts_idf"], True),
+            Terms(_lines_in(arrays["words"]), arrays["words_idf"], WORDS),
+            Terms(_lines_in(arrays["parts"]), arrays["parts_idf"], PARTS),
             arrays["weights"],
             float(values["mean"]),
             float(values["scale"]),
@@ -283,10 +295,10 @@ def _learned(
         "weights of parts of words",
         "give shorter texts, or fewer (--max-train)",
     )
-    words, parts = Terms.fit(different, False), Terms.fit(different, True)
+    words, parts = (Terms.fit(different, kind) for kind in (WORDS, PARTS))
     if not len(won.weight) or not words.names:
         return None, None
-    seen, sides_seen = np.unique(won.sides, return_inverse=True)
+    seen, sides_seen = distinct(won.sides)
     won = won._replace(sides=sides_seen.reshape(-1, 2))
     compared = [different[i] for i in seen]
     fold, groups = folds_of(len(compared), won.sides)
@@ -401,7 +413,7 @@ def _surprise(scores: FloatArray, won: Won) -> tuple[float, float]:
 
     lost = -special.log_ndtr(scores[won.sides[:, 0]] - scores[won.sides[:, 1]])
     mean = float(won.weight @ lost / won.weight.sum())
-    pair = np.unique(np.sort(won.sides, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    pair = distinct(np.sort(won.sides, axis=1), 0)[1]
     sums = np.bincount(pair, won.weight * (lost - mean))
     p = len(sums)
     error = np.sqrt(p / (p - 1) * np.sum(sums**2)) / won.weight.sum() if p > 1 else np.inf
@@ -421,6 +433,6 @@ def _bytes_of(names: Sequence[str]) -> npt.NDArray[np.uint8]:
     return np.frombuffer("\n".join(names).encode("utf-8", "surrogatepass"), dtype=np.uint8)
 
 
-def _lines_in(lines: npt.NDArray[Any]) -> tuple[str, ...]:
+def _lines_in(lines: AnyArray) -> tuple[str, ...]:
     text = lines.tobytes().decode("utf-8", "surrogatepass")
     return tuple(text.split("\n")) if text else ()

@@ -485,7 +485,9 @@ def as_read(two: TwoSides, meetings: Meetings, form: Stated) -> tuple[ReadAs, bo
     if takes:
         takes, note = _taken(reason, first, form)
         notes.append(note)
-    read_as = ReadAs(two.form, two.columns, meetings.verdicts, meetings.left_out, tuple(notes))
+    read_as = ReadAs(
+        two.form, two.columns, meetings.verdicts, meetings.left_out, notes=tuple(notes)
+    )
     return read_as, takes
 
 

@@ -25,6 +25,7 @@ from sparse_prefgp.learning.lbfgs import Curvature, LbfgsState
 from sparse_prefgp.learning.objective import EvaluationCounts
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.streaming import StreamedGP
+from sparse_prefgp.support.arrays import AnyArray
 from sparse_prefgp.support.numpy_files import read_archive
 from sparse_prefgp.support.words import shortened
 
@@ -92,7 +93,7 @@ class RunState:
     def iterations(self) -> int:
         return sum(leg.iterations for leg in self.legs)
 
-    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def to_arrays(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
         """Arrays by name, and numbers and words for JSON."""
         arrays = {f"position_{number}": leg.position for number, leg in enumerate(self.legs)}
         legs = [
@@ -101,7 +102,7 @@ class RunState:
         return arrays, {"first": self.first, "legs": legs, "counts": asdict(self.counts)}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], words: Mapping[str, Any]) -> RunState:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], words: Mapping[str, Any]) -> RunState:
         """What `to_arrays` gave; nothing is known of gradients and curvature."""
         legs = []
         for number, (log_prior, values, history, ended, converged) in enumerate(words["legs"]):
@@ -116,7 +117,7 @@ class RunState:
 
 def identify(
     model: PreferenceGP | StreamedGP, settings: Mapping[str, Any]
-) -> tuple[dict[str, str], np.ndarray]:
+) -> tuple[dict[str, str], AnyArray]:
     """Fingerprints of data, model and settings, and the values of all that is not learned.
 
     :param model: with its duels.
@@ -153,7 +154,7 @@ def identify(
     return fingerprints, np.concatenate([np.zeros(0), *fixed])
 
 
-def _summed_up(stream: StreamedDuels) -> list[np.ndarray]:
+def _summed_up(stream: StreamedDuels) -> list[AnyArray]:
     """What stands for streamed duels: which rows, the checksums of all, and the features."""
     scan, transform = stream.scan, stream.transform
     data = [np.array([stream.start, stream.stop, *scan.starts]), np.array(scan.digests)]

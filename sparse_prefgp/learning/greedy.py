@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -29,7 +31,7 @@ from sparse_prefgp.learning.optimise import NotFinite, optimise
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import scale_is_free
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray
 from sparse_prefgp.support.checks import check_inducing_count, check_kind, check_number
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
@@ -49,16 +51,16 @@ class GreedyStep:
     """In nats, after inference at the engine's own tolerance."""
     log_prior: float
     """Log prior density at the same parameters."""
-    item: int | None
-    """The item added, a row of `duels.items` (the first with its features); else None."""
-    predicted_gain: float | None
-    """Of the log evidence, for which the item was chosen (`addition_gains`)."""
-    candidates: int
-    """How many items were scored."""
     reason: str
     """Why the phase stopped."""
     seconds: float
     """Since the beginning."""
+    item: int | None = None
+    """The item added, a row of `duels.items` (the first with its features); else None."""
+    predicted_gain: float | None = None
+    """Of the log evidence, for which the item was chosen (`addition_gains`)."""
+    candidates: int = 0
+    """How many items were scored."""
 
 
 @dataclass(frozen=True)
@@ -78,28 +80,28 @@ class GreedyReport:
     """In nats, of log evidence plus log prior density between two entries of the history; 0 if it
     never fell.
     """
-    scoring_seconds: float
-    """Spent on scoring candidates."""
-    inference_seconds: float
-    """Spent on inference after each addition."""
-    optimising_seconds: float
-    """Spent on optimising."""
     seconds: float
     """In all; what the three leave is little."""
-    unconverged: int
-    """Inferences after additions that did not converge."""
-    failed_scores: int
-    """Candidates left out because their predicted gain was not finite."""
-    failed_additions: int
-    """Items left out because the evidence with them was not finite."""
-    failed_optimisations: int
-    """M-like steps left out for want of finite evidence and gradient to begin with."""
-    failed_evaluations: int
-    """Evaluations that the other steps backed off from."""
-    jitter: float
-    """The largest jitter that a factorisation took."""
     inference: InferenceResult
     """Result of the last inference."""
+    scoring_seconds: float = 0.0
+    """Spent on scoring candidates."""
+    inference_seconds: float = 0.0
+    """Spent on inference after each addition."""
+    optimising_seconds: float = 0.0
+    """Spent on optimising."""
+    unconverged: int = 0
+    """Inferences after additions that did not converge."""
+    failed_scores: int = 0
+    """Candidates left out because their predicted gain was not finite."""
+    failed_additions: int = 0
+    """Items left out because the evidence with them was not finite."""
+    failed_optimisations: int = 0
+    """M-like steps left out for want of finite evidence and gradient to begin with."""
+    failed_evaluations: int = 0
+    """Evaluations that the other steps backed off from."""
+    jitter: float = 0.0
+    """The largest jitter that a factorisation took."""
 
     @property
     def log_evidence(self) -> float:
@@ -130,7 +132,7 @@ class GreedyReport:
         return text
 
 
-def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
+def addition_gains(model: PreferenceGP, inputs: AnyArray) -> FloatArray:
     """What each candidate would add to Titsias' bound if it joined Z, at the sites as they are.
 
     With the sites held, T = diag(c tau) and s = c nu, the bound depends on Z through
@@ -187,21 +189,13 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
     half = solve_triangular(lower[0], q, lower=True)
     kappa = 1.0 + np.sum(columns * weighted, 0) - np.sum(half * half, 0)
     rho = columns.T @ summed - q.T @ cho_solve(lower, h)
-    trace = np.sum(columns * _weighted_residual(model, columns, weighted), 0)
+    residual = weighted  # A' of the weights of ½ k~ in the bound times A columns
+    if not model.engine.takes_expectations:
+        counts = as_float(problem.graph.counts) / problem.noise
+        residual = problem.graph.laplacian.matmul(counts, as_float(columns)).numpy()
+    trace = np.sum(columns * residual, 0)
     gains[useful] = 0.5 * rho**2 / kappa - 0.5 * np.log(kappa) + 0.5 * trace
     return gains
-
-
-def _weighted_residual(
-    model: PreferenceGP, columns: FloatArray, weighted: FloatArray
-) -> FloatArray:
-    """A' of the weights of ½ k~ in the bound times A columns; weighted: the same of c tau."""
-    if model.engine.takes_expectations:
-        return weighted
-    problem = model.problem()
-    counts = as_float(problem.graph.counts) / problem.noise
-    found: FloatArray = problem.graph.laplacian.matmul(counts, as_float(columns)).numpy()
-    return found
 
 
 def greedy_em(
@@ -262,10 +256,7 @@ class _Run:
         self._callback = callback
         self._trainable = bool(_inducing(model).Z.trainable)
         self._steps: list[GreedyStep] = []
-        self._spent = {"scoring": 0.0, "inference": 0.0, "optimising": 0.0}
-        self._unconverged = 0
-        self._failed = {"scores": 0, "additions": 0, "optimisations": 0, "evaluations": 0}
-        self._jitter = 0.0
+        self._book: Any = Counter()  # fields of the report
         self._started = time.perf_counter()
         rows, row_of_item = model.duels.distinct_rows()
         items, where = np.unique(row_of_item, return_index=True)
@@ -274,7 +265,7 @@ class _Run:
         known = {row.tobytes() for row in z + 0.0}
         self._rows = rows
         self._open = np.array([row.tobytes() not in known for row in rows])
-        self._unconverged += not self._infer(z).converged
+        self._book["unconverged"] += not self._infer(z).converged
         if not self._finite():
             raise ValueError(
                 "The log evidence is not finite with the inducing inputs to begin with; "
@@ -301,11 +292,17 @@ class _Run:
             before, sites = self._z(), self.model.inference.sites()
             result = self._infer(np.vstack([before, self._rows[best]]))
             if self._finite():
-                self._unconverged += not result.converged
+                self._book["unconverged"] += not result.converged
                 reason = f"the best of {scored} candidates"
-                self._record("add", reason, int(self._item_of_row[best]), gain, scored)
+                self._record(
+                    "add",
+                    reason,
+                    item=int(self._item_of_row[best]),
+                    predicted_gain=gain,
+                    candidates=scored,
+                )
                 return ""
-            self._failed["additions"] += 1
+            self._book["failed_additions"] += 1
             self.model.inference.start_from(*sites)
             self._infer(before)
         return "additions fail"
@@ -321,12 +318,12 @@ class _Run:
             gains = addition_gains(self.model, self._rows[among])
             scored += len(among)
             finite = np.isfinite(gains)
-            self._failed["scores"] += int(np.sum(~finite & ~np.isneginf(gains)))
+            self._book["failed_scores"] += int(np.sum(~finite & ~np.isneginf(gains)))
             if finite.any():
                 best = int(np.argmax(np.where(finite, gains, -np.inf)))
                 found = int(among[best]), float(gains[best]), scored
                 break
-        self._spent["scoring"] += time.perf_counter() - started
+        self._book["scoring_seconds"] += time.perf_counter() - started
         return found
 
     def optimise(self, iterations: int) -> None:
@@ -334,13 +331,13 @@ class _Run:
         try:
             report = optimise(self.model, iterations)
         except NotFinite as error:  # the hyperparameters stay as they are
-            self._failed["optimisations"] += 1
+            self._book["failed_optimisations"] += 1
             message = str(error)
         else:
-            self._failed["evaluations"] += report.failed_evaluations
-            self._note(report.inference)
+            self._book["failed_evaluations"] += report.failed_evaluations
+            self._book["jitter"] = max(self._book["jitter"], report.inference.jitter)
             message = report.message
-        self._spent["optimising"] += time.perf_counter() - started
+        self._book["optimising_seconds"] += time.perf_counter() - started
         self._record("optimise", message)
 
     def finish(self, reason: str) -> tuple[PreferenceGP, GreedyReport]:
@@ -351,16 +348,8 @@ class _Run:
             reason=reason,
             monotone=self.model.approximation.grows_with_z and self.model.engine.keeps_growth,
             largest_fall=max(0.0, float(-np.diff(values).min(initial=0.0))),
-            scoring_seconds=self._spent["scoring"],
-            inference_seconds=self._spent["inference"],
-            optimising_seconds=self._spent["optimising"],
             seconds=time.perf_counter() - self._started,
-            unconverged=self._unconverged,
-            failed_scores=self._failed["scores"],
-            failed_additions=self._failed["additions"],
-            failed_optimisations=self._failed["optimisations"],
-            failed_evaluations=self._failed["evaluations"],
-            jitter=self._jitter,
+            **self._book,
             inference=self.model.infer(),
         )
 
@@ -374,31 +363,19 @@ class _Run:
         self.model.inducing_variable = gpflow.inducing_variables.InducingPoints(z)
         gpflow.set_trainable(self.model.inducing_variable, False)
         result = self.model.infer()
-        self._note(result)
-        self._spent["inference"] += time.perf_counter() - started
+        self._book["jitter"] = max(self._book["jitter"], result.jitter)
+        self._book["inference_seconds"] += time.perf_counter() - started
         return result
 
-    def _note(self, result: InferenceResult) -> None:
-        self._jitter = max(self._jitter, result.jitter)
-
-    def _record(
-        self,
-        phase: str,
-        reason: str,
-        item: int | None = None,
-        gain: float | None = None,
-        candidates: int = 0,
-    ) -> None:
+    def _record(self, phase: str, reason: str, **chosen: Any) -> None:
         step = GreedyStep(
             phase=phase,
             inducing=self.size,
             log_evidence=self.model.log_evidence(),
             log_prior=float(self.model.log_prior_density()),
-            item=item,
-            predicted_gain=gain,
-            candidates=candidates,
             reason=reason,
             seconds=time.perf_counter() - self._started,
+            **chosen,
         )
         self._steps.append(step)
         if self._callback is not None:

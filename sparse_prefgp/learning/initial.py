@@ -37,7 +37,7 @@ from sparse_prefgp.models.inducing_inputs import (
     random_inputs,
 )
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import AnyArray, FloatArray
 from sparse_prefgp.support.checks import check_choice, check_inducing_count, check_number
 from sparse_prefgp.support.defaults import SHARE
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
@@ -164,7 +164,7 @@ def initial_inputs(
 
 
 def residual_shares(
-    duels: Duels, kernel: gpflow.kernels.Kernel, inputs: np.ndarray
+    duels: Duels, kernel: gpflow.kernels.Kernel, inputs: AnyArray
 ) -> tuple[FloatArray, float]:
     """Share sum c k~ / sum c K_vv left unexplained by the first 1, 2, …, m inputs, (m,).
 

@@ -17,13 +17,14 @@ from typing import Any
 import gpflow
 import numpy as np
 import tensorflow as tf
+from scipy import linalg
 
 from sparse_prefgp.learning.objective import InChunks, InMemory
 from sparse_prefgp.learning.priors import APART, learned_paths
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.integrated import IntegratedGP, Integration
-from sparse_prefgp.models.parameters import LogParameter, pieces_of, reach_of
+from sparse_prefgp.models.parameters import LogParameter, reach_of
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
 
@@ -261,9 +262,8 @@ class _Run:
         self._objective.set(self._mode)
         self._theta.moved(step)
         value, gradient = self._objective(self._objective.get())
-        variables = self._model.trainable_variables
-        pieces = zip(map(id, variables), pieces_of(gradient, variables), strict=True)
-        return value, self._theta.slopes(dict(pieces))
+        slopes = {id(v): piece for v, piece in self._objective.of_variables(gradient)}
+        return value, self._theta.slopes(slopes)
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
         """Of differences of items and of coefficients, at the sites of the last evaluation."""
@@ -326,9 +326,8 @@ def design_points(r: int) -> tuple[FloatArray, FloatArray]:
         z = np.stack(np.meshgrid(ends, ends, indexing="ij"), -1).reshape(-1, 2)
         logs = (weights[:, None] + weights).reshape(-1)
         return z, logs + 0.5 * np.sum(z**2, 1)
-    hadamard, size = np.ones((1, 1)), 4 if r <= 4 else 8
-    while len(hadamard) < size:
-        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
+    size = 4 if r <= 4 else 8
+    hadamard = linalg.hadamard(size, dtype=float)
     columns = hadamard[:, 1 : 1 + r] if r < size else hadamard
     return np.concatenate([columns, -columns]), np.zeros(2 * size)
 

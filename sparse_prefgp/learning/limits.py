@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import gpflow
@@ -19,7 +19,7 @@ from sparse_prefgp.learning.notes import NO_LINE
 from sparse_prefgp.models.parameters import reach_of
 from sparse_prefgp.models.posterior import each_difference
 from sparse_prefgp.models.protocols import Predicts
-from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.arrays import BoolArray
 
 # Of a feature's standard deviation: a lengthscale below takes any two values for unrelated.
 LEAST_SHARE = 1e-4
@@ -72,7 +72,7 @@ def small_lengthscales(model: Predicts) -> tuple[str, ...]:
         values = np.broadcast_to(parameter.numpy(), columns.shape)
         small = np.abs(values) < LEAST_SHARE * spread[columns]
         if small.any() and not reach_of(parameter)[0] > 0.0:
-            what = _elements(model, kernel, "lengthscales", parameter, small)
+            what = _elements(model, kernel, "lengthscales", small)
             found.append(
                 f"Below {LEAST_SHARE:g} of the feature's spread: {what}, down to "
                 f"{np.min(np.abs(values[small])):.1e}, where any two values are unrelated; give "
@@ -109,7 +109,7 @@ def _at_limits(model: Predicts) -> Iterator[str]:
             at["upper"] = high - values <= _NEAR * (high - low)
         for word, where in at.items():
             if np.any(where):
-                what = _elements(model, kernel, name, parameter, where)
+                what = _elements(model, kernel, name, where)
                 limit = low if word == "lower" else high
                 if word == "lower" and name == "variance" and _may_curve(model, kernel, where):
                     yield (
@@ -162,7 +162,9 @@ def _runaway(model: Any) -> Iterator[str]:
     # A prior says how large the noise is where no duel does.
     if not any(isinstance(p, gpflow.Parameter) and p.trainable and p.prior is None for p in scales):
         return
-    ahead, behind, noise = _decided(model)
+    ahead, behind, noise = model.sample_wins(_SAMPLE, np.random.default_rng(0), 0.1 * NOISELESS)
+    different = np.any(ahead != behind, 1)
+    ahead, behind, noise = as_float(ahead[different]), as_float(behind[different]), noise[different]
     if not len(noise):
         return
     prior = pair_difference_variance(model.row_kernel, ahead, behind).numpy()
@@ -181,13 +183,6 @@ def _runaway(model: Any) -> Iterator[str]:
     )
 
 
-def _decided(model: Any) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
-    """Winners (k, D), losers (k, D) and noise (k,) of at most 2,000 duels that one side won."""
-    ahead, behind, noise = model.sample_wins(_SAMPLE, np.random.default_rng(0), 0.1 * NOISELESS)
-    different = np.any(ahead != behind, 1)
-    return as_float(ahead[different]), as_float(behind[different]), noise[different]
-
-
 def _leaves(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
     return [
         part
@@ -204,11 +199,7 @@ def _of_directions(kernel: gpflow.kernels.Kernel) -> set[int]:
 
 
 def _elements(
-    model: Predicts,
-    kernel: gpflow.kernels.Kernel | None,
-    name: str,
-    parameter: gpflow.Parameter,
-    at: BoolArray,
+    model: Predicts, kernel: gpflow.kernels.Kernel | None, name: str, at: BoolArray
 ) -> str:
     """`lengthscales of Matern52 for 'price', 'age'`."""
     text = name if kernel is None else f"{name} of {type(kernel).__name__}"
@@ -220,12 +211,10 @@ def _features(model: Predicts, kernel: gpflow.kernels.Kernel | None, at: BoolArr
     """`'price', 'age'`; nothing where a parameter is not of one feature each."""
     values, names = model.features
     number = values.shape[1]
-    columns: Sequence[int] = range(number)
-    if kernel is not None and id(kernel) in _of_directions(model.kernel):
+    if kernel is None or id(kernel) in _of_directions(model.kernel):
         return ""
-    if kernel is not None:
-        columns = np.arange(number)[kernel.active_dims] if number else columns
-    if at.ndim != 1 or len(at) != len(columns) or kernel is None:
+    columns = np.arange(number)[kernel.active_dims] if number else ()
+    if at.ndim != 1 or len(at) != len(columns):
         return ""
     chosen = [int(columns[i]) for i in np.flatnonzero(at)]
     shown = [repr(names[i]) if names is not None else f"feature {i}" for i in chosen[:_NAMED]]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import compress
-from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +13,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.base import Traced
-from sparse_prefgp.models.parameters import assign_flat, flat_values
+from sparse_prefgp.models.parameters import assign_flat, flat_values, pieces_of
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.hyperparameters import flat_gradient
 from sparse_prefgp.models.streaming.inference import StreamProgress
@@ -45,24 +44,9 @@ class EvaluationCounts:
     seconds: float = 0.0
 
 
-class Objective(Protocol):
-    """Minus log evidence and log prior density, in nats, of one flat vector of parameters (p,)."""
-
-    def get(self) -> FloatArray:
-        """The parameters as they are, unconstrained."""
-
-    def set(self, flat: FloatArray) -> None:
-        """Put them into the model."""
-
-    def log_prior(self) -> float:
-        """Log prior density of the parameters as they are."""
-
-    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        """Value and gradient; NaN where the evaluation failed. The model has the parameters."""
-
-
-class _Flat:
-    """The parameters of a model as one vector, and what evaluations at it have cost."""
+class Objective:
+    """Minus log evidence and log prior density, in nats, of one flat vector of parameters (p,), and
+    what evaluations of it have cost."""
 
     def __init__(self, model: PreferenceGP | StreamedGP, variables: list[tf.Variable]) -> None:
         self._variables = variables
@@ -73,13 +57,22 @@ class _Flat:
         self._earlier = EvaluationCounts()
         self._started = time.perf_counter()
 
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient; NaN where the evaluation failed. The model has the parameters."""
+        raise NotImplementedError
+
     def get(self) -> FloatArray:
         return flat_values(self._variables).astype(float)
 
     def set(self, flat: FloatArray) -> None:
         assign_flat(flat, self._variables)
 
+    def of_variables(self, flat: FloatArray) -> Iterator[tuple[tf.Variable, FloatArray]]:
+        """Each variable, and what a vector (p,) has for it."""
+        return zip(self._variables, pieces_of(flat, self._variables), strict=True)
+
     def log_prior(self) -> float:
+        """Log prior density of the parameters as they are."""
         if self._last is not None and np.array_equal(self._last[0], self.get()):
             return self._last[1]
         return float(self._density())
@@ -106,7 +99,7 @@ class _Flat:
         return 0
 
 
-class InChunks(_Flat):
+class InChunks(Objective):
     """Of all duels of a `StreamedGP`, with the exact gradient, chunk by chunk."""
 
     def __init__(
@@ -139,7 +132,7 @@ class InChunks(_Flat):
         return float(density), flat_gradient(tape, density, self._variables).numpy()
 
 
-class InMemory(_Flat):
+class InMemory(Objective):
     """Of a `PreferenceGP`; each call starts from the sites of the last one.
 
     Inference is to a loose tolerance; the model's engine is put back by `close`.

@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import gpflow
@@ -37,7 +38,7 @@ from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import AnyArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_least_gain, check_number
 from sparse_prefgp.support.defaults import LEAST_GAIN
 from sparse_prefgp.support.randomness import seed_of
@@ -324,9 +325,25 @@ class _Run:
         )
 
     def _report(
-        self, inference: InferenceResult, evidence: float, **more: Any
+        self,
+        leg: LbfgsState,
+        duels: float,
+        inference: InferenceResult,
+        evidence: float,
+        **more: Any,
     ) -> OptimisationReport:
-        counts, first = self._main.counts, self._reached.first
+        """Of the leg that counts, made of so many duels."""
+        counts, first, last = self._main.counts, self._reached.first, None
+        if len(leg.values) > WINDOW:
+            last = float(leg.values[-1 - WINDOW] - leg.value) / duels
+        about = {
+            "iterations": leg.iterations,
+            "converged": leg.converged,
+            "message": self._why(leg),
+            "history": leg.history,
+            "last_gain": last,
+            **more,
+        }
         return OptimisationReport(
             evaluations=counts.evaluations,
             failed_evaluations=counts.failed,
@@ -339,8 +356,12 @@ class _Run:
             seconds=counts.seconds,
             inference=inference,
             resumed_at=self._resumed_at,
-            **more,
+            **about,
         )
+
+    def _why(self, leg: LbfgsState) -> str:
+        limit = self._settings.max_iterations
+        return leg.ended or f"the limit of {limit} iterations was reached"
 
 
 class _InMemory(_Run):
@@ -357,7 +378,7 @@ class _InMemory(_Run):
             _check_perturbable(self._objective, settings)
         super().__init__(self._objective, settings, settings.keeper(model))
         # Of the best leg that was made here, at its end.
-        self._sites: tuple[np.ndarray, np.ndarray] | None = None
+        self._sites: tuple[AnyArray, AnyArray] | None = None
 
     def _place(self) -> LbfgsState | None:
         legs = [leg for leg in self._reached.legs if leg.ended != NOT_FINITE]
@@ -368,14 +389,8 @@ class _InMemory(_Run):
         duels = float(model.graph.counts.sum())
         try:
             for start in range(settings.starts):
-                known = self._leg(start)
-                if start and known is None:
-                    objective.set(self._begun_at)
-                    perturb(model, settings.seed, start)
-                    objective.forget_sites()
-                climb = self._climb(start, objective, settings.max_iterations, duels)
-                if climb is not known and climb is self._place():
-                    self._sites = model.inference.sites()
+                other = partial(perturb, model, settings.seed, start) if start else None
+                self._start(start, duels, other)
             restarted = self._restarted(duels)
         finally:
             objective.close()
@@ -388,23 +403,30 @@ class _InMemory(_Run):
         if warm and self._sites is not None:
             model.inference.start_from(*self._sites)
             inference = model.infer()
-        starts = tuple(self._start_report(leg) for leg in self._reached.legs)
-        kept = self._reached.legs.index(best)
         return self._report(
+            best,
+            duels,
             inference,
             model.log_evidence(),
-            iterations=best.iterations,
-            converged=starts[kept].converged,
-            message=starts[kept].message,
-            history=best.history,
-            last_gain=_last_gain(best, duels),
             compile_seconds=objective.compile_seconds,
-            starts=starts,
-            kept=kept,
+            starts=tuple(map(self._start_report, self._reached.legs)),
+            kept=self._reached.legs.index(best),
             warm=warm,
             limits=limits_of(model),
             restarted=restarted,
         )
+
+    def _start(self, number: int, duels: float, begin: Callable[[], object] | None) -> LbfgsState:
+        """Climb from other parameters than the model's own, where `begin` moves it to these."""
+        known = self._leg(number)
+        if known is None and begin is not None:
+            self._objective.set(self._begun_at)
+            begin()
+            self._objective.forget_sites()
+        climb = self._climb(number, self._objective, self._settings.max_iterations, duels)
+        if climb is not known and climb is self._place():
+            self._sites = self._model.inference.sites()
+        return climb
 
     def _restarted(self, duels: float) -> str:
         """Climb once more without a term next to which another one died; what is to be said."""
@@ -415,27 +437,19 @@ class _InMemory(_Run):
         death = death_in(self._model)
         if death is None:
             return ""
-        known = self._leg(number)
-        if known is None:
-            self._objective.set(self._begun_at)
-            death.begin_without_others()
-            self._objective.forget_sites()
-        climb = self._climb(number, self._objective, self._settings.max_iterations, duels)
-        if climb is not known and climb is self._place():
-            self._sites = self._model.inference.sites()
+        climb = self._start(number, duels, death.begin_without_others)
         told = death.told(best.value - climb.value, self._model.approximation.name)
         warnings.warn(told, stacklevel=5)
         return told
 
     def _start_report(self, leg: LbfgsState) -> StartReport:
-        failed, limited = leg.ended == NOT_FINITE, not leg.ended
         return StartReport(
             leg.iterations,
-            None if failed else leg.log_evidence,
+            None if leg.ended == NOT_FINITE else leg.log_evidence,
             leg.log_prior,
             leg.converged,
-            _why(leg, self._settings.max_iterations),
-            limit_reached=limited,
+            self._why(leg),
+            limit_reached=not leg.ended,
         )
 
 
@@ -470,8 +484,13 @@ class _InChunks(_Run):
     def made(self) -> OptimisationReport:
         model, settings = self._model, self._settings
         if np.isnan(self._reached.first[0]):
-            first = (self._evidence_start(), self._objective.log_prior())
-            self._keep(RunState(first))
+            before, evidence = model.infer(progress=settings.progress), model.log_evidence()
+            if not np.isfinite(evidence):
+                raise NotFinite(
+                    f"The log evidence is not finite at the first parameters ({before}); "
+                    f"{REMEDIES}."
+                )
+            self._keep(RunState((evidence, self._objective.log_prior())))
         place, total = self._place(), model.duels.num_duels
         if place is not None:
             self._objective.set(place.position)
@@ -483,6 +502,7 @@ class _InChunks(_Run):
             exact = self._climb(1, self._objective, settings.polish, total, curvature=known)
             assert model.stream is not None
             more = {
+                "last_gain": None,
                 "subset": len(self._rows),
                 "subset_per_duel": self._reached.per_duel,
                 "evidence_left": exact.promised,
@@ -502,27 +522,15 @@ class _InChunks(_Run):
             ends = (*ends, death.advised(model.approximation.name))
             warnings.warn(ends[-1], stacklevel=4)
         return self._report(
+            first_leg,
+            total,
             inference,
             model.log_evidence(),
-            iterations=first_leg.iterations,
-            converged=first_leg.converged,
-            message=_why(first_leg, settings.max_iterations),
-            history=first_leg.history,
-            last_gain=_last_gain(first_leg, total) if self._rows is None else None,
             gradients=settings.gradients,
             rebuilt=model.rebuilt[self._rebuilt_before :],
             limits=ends,
             **more,
         )
-
-    def _evidence_start(self) -> float:
-        before = self._model.infer(progress=self._settings.progress)
-        found = self._model.log_evidence()
-        if not np.isfinite(found):
-            raise NotFinite(
-                f"The log evidence is not finite at the first parameters ({before}); {REMEDIES}."
-            )
-        return found
 
     def _on_subset(self) -> Curvature:
         """Climb on the subset, moving the parameters of the model itself; what that teaches of the
@@ -540,17 +548,6 @@ class _InChunks(_Run):
         # Curvature grows with the number of duels.
         share = number / model.duels.num_duels
         return Curvature(leg.curvature.steps, leg.curvature.changes / share)
-
-
-def _last_gain(leg: LbfgsState, duels: float) -> float | None:
-    """Of its last ten iterations, per duel."""
-    if len(leg.values) <= WINDOW:
-        return None
-    return float(leg.values[-1 - WINDOW] - leg.value) / duels
-
-
-def _why(leg: LbfgsState, limit: int) -> str:
-    return leg.ended or f"the limit of {limit} iterations was reached"
 
 
 def _check_perturbable(objective: InMemory, settings: _Settings) -> None:

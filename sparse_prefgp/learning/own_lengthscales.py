@@ -22,7 +22,7 @@ from sparse_prefgp.learning.dying import DEAD
 from sparse_prefgp.learning.notes import OWN_LENGTHSCALES
 from sparse_prefgp.learning.report import OptimisationReport
 from sparse_prefgp.models.parameters import LogParameter
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import IntArray, distinct
 
 # Steps at most, nats of log evidence that many lengthscales have to bring, and what a linear term
 # begins with at least, over the number of its features: nothing brings back one that has less.
@@ -70,7 +70,7 @@ def begin_own(
                 part.variance.assign(least)
     for kernel in kernels:
         one = kernel.lengthscales
-        group = np.unique(of[kernel.active_dims], return_inverse=True)[1].reshape(-1)
+        group = distinct(of[kernel.active_dims])[1]
         sizes, centre = np.bincount(group), float(one.numpy())
         prior, transform = None, one.transform
         if one.prior is not None:  # counted once for each feature

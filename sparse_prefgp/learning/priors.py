@@ -115,20 +115,18 @@ def _of_kernel(
     owner: Any, name: str, parameter: gpflow.Parameter, unit: float, terms: int, model: Any
 ) -> tuple[Any, float]:
     """The prior of a parameter of a kernel, and of which power of its value it is."""
-    if name in ("lengthscales", "lengthscale"):
-        start = parameter.numpy()
-        if isinstance(owner, MarkovKernel) and model.duels.times is not None:
-            start = np.full_like(start, np.ptp(model.duels.times) / DAYS_A_YEAR / 2.0)
-        return tfp.distributions.LogNormal(np.log(start), np.float64(LOG_SD)), 1.0
     if name == "rate":
         return half_t(np.full(parameter.shape, DRIFT * unit)), 0.5
-    if name != "variance":
-        return tfp.distributions.LogNormal(np.log(parameter.numpy()), np.float64(LOG_SD)), 1.0
-    scale = np.full(parameter.shape, unit / np.sqrt(terms))
-    if isinstance(owner, gpflow.kernels.Linear):
-        width = np.arange(model.duels.num_features)[owner.active_dims].size
-        scale = scale / np.sqrt(max(width, 1))
-    return half_t(scale), 0.5
+    if name == "variance":
+        scale = np.full(parameter.shape, unit / np.sqrt(terms))
+        if isinstance(owner, gpflow.kernels.Linear):
+            width = np.arange(model.duels.num_features)[owner.active_dims].size
+            scale = scale / np.sqrt(max(width, 1))
+        return half_t(scale), 0.5
+    start, times = parameter.numpy(), model.duels.times
+    if name.startswith("lengthscale") and isinstance(owner, MarkovKernel) and times is not None:
+        start = np.full_like(start, np.ptp(times) / DAYS_A_YEAR / 2.0)
+    return tfp.distributions.LogNormal(np.log(start), np.float64(LOG_SD)), 1.0
 
 
 def _about(parameter: gpflow.Parameter, centre: float) -> LogParameter:

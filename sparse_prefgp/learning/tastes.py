@@ -9,9 +9,8 @@ sweeps on the way.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import gpflow
 import numpy as np
@@ -23,8 +22,10 @@ from sparse_prefgp.models.parameters import LogParameter
 
 # First variances, at a noise of variance 1 of each difference: of what is shared and of one's own,
 # of kernels and of effects of items.
-WEAK = {"kernel": (0.5, 0.5), "taste": (0.2, 0.2)}
-STRONG = {"kernel": (3.0, 0.5), "taste": (6.0, 5.0)}
+STARTS = {
+    "weak": {"kernel": (0.5, 0.5), "taste": (0.2, 0.2)},
+    "strong": {"kernel": (3.0, 0.5), "taste": (6.0, 5.0)},
+}
 # Sweeps for each.
 SWEEPS = 2
 
@@ -41,20 +42,14 @@ def begin_tastes(model: PreferenceGP) -> str:
     :raises ValueError: a model without tastes.
     """
     model.allow(people=True)
-    unit = 2.0 * float(model.likelihood.noise.numpy())
-    kernels = {"kernel": model.kernel, "taste": model.terms.taste}
-    terms = [
-        term
-        for name, kernel in kernels.items()
-        for term in _terms(name, kernel, model.duels.num_features)
-    ]
+    first = _first_variances(model)
     found = {}
     engine = model.engine
     try:
         if hasattr(engine, "max_sweeps"):
             model.engine = replace(cast(Any, engine), max_sweeps=SWEEPS)
-        for name, start in (("weak", WEAK), ("strong", STRONG)):
-            _assign(terms, start, unit)
+        for name in STARTS:
+            _assign(first, name)
             with warnings.catch_warnings():  # two sweeps are not to converge
                 warnings.simplefilter("ignore")
                 model.infer(restart=True)
@@ -63,46 +58,29 @@ def begin_tastes(model: PreferenceGP) -> str:
     finally:
         model.engine = engine
     kept = "strong" if found["strong"] > found["weak"] else "weak"
-    _assign(terms, STRONG if kept == "strong" else WEAK, unit)
+    _assign(first, kept)
     model.infer(restart=True)
     return kept
 
 
-class _Term(NamedTuple):
-    """A term of a kernel, whose variance is learned."""
-
-    name: str
-    """Of its kernel in the model."""
-    kernel: Any
-    is_effect: bool
-    """Whether it is an effect of each item."""
-    size: float
-    """By what its variance is multiplied in that of a typical utility."""
-
-
-def _terms(name: str, kernel: gpflow.kernels.Kernel, features: int) -> list[_Term]:
-    effects = [id(effect) for effect in item_effects(kernel)]
-    return [
-        _Term(
-            name,
-            part,
-            id(part) in effects,
-            float(features) if type(part) is gpflow.kernels.Linear else 1.0,
-        )
-        for part in parts_of(kernel)
-        if _is_learned(part)
-    ]
+def _first_variances(model: PreferenceGP) -> list[tuple[gpflow.Parameter, dict[str, float]]]:
+    """Learned variances of terms, with the first one of each start."""
+    unit, found = 2.0 * float(model.likelihood.noise.numpy()), []
+    for name, kernel in (("kernel", model.kernel), ("taste", model.terms.taste)):
+        effects = [id(effect) for effect in item_effects(kernel)]
+        for part in parts_of(kernel):
+            variance: Any = getattr(part, "variance", None)
+            if variance is None or not variance.trainable:
+                continue
+            if variance.prior is None or isinstance(variance, LogParameter):
+                linear = type(part) is gpflow.kernels.Linear
+                size = float(model.duels.num_features) if linear else 1.0  # of a typical utility's
+                is_effect = id(part) in effects
+                firsts = {of: unit * at[name][is_effect] / size for of, at in STARTS.items()}
+                found.append((variance, firsts))
+    return found
 
 
-def _is_learned(part: Any) -> bool:
-    variance = getattr(part, "variance", None)
-    if variance is None or not variance.trainable:
-        return False
-    return variance.prior is None or isinstance(variance, LogParameter)
-
-
-def _assign(terms: list[_Term], start: Mapping[str, tuple[float, float]], unit: float) -> None:
-    for term in terms:
-        value = unit * start[term.name][1 if term.is_effect else 0] / term.size
-        variance = term.kernel.variance
-        variance.assign(np.full(variance.shape, value))
+def _assign(first: list[tuple[gpflow.Parameter, dict[str, float]]], start: str) -> None:
+    for variance, value in first:
+        variance.assign(np.full(variance.shape, value[start]))

@@ -154,7 +154,7 @@ LATE = {
     "ask/refitting.py": {"analysis", "disk", "plotting", "workflow"},
     "ask/running.py": {"ask"},
     "data/duels.py": {"scipy"},
-    "data/features.py": {"data", "sklearn"},
+    "data/features.py": {"data"},
     "data/reduction.py": {"scipy"},
     "data/texts.py": {"sklearn"},
     "data/word_score.py": {"scipy", "sklearn"},

@@ -126,7 +126,7 @@ class Algebra:
         shapes are those of its blocks.
         """
         about_sets = self.about_sets  # then noises are of alternatives in all chunks
-        events = chunk.events.copied() if about_sets else chunk.events
+        events = chunk.events.one_by_one(chunk.events.copies) if about_sets else chunk.events
         doors = events.saying(np.arange(len(events.sides))).doors()
         noises = noises_of(with_noises(doors)) if about_sets else None
         whole = about_sets or chunk.blocks is not None

@@ -362,7 +362,7 @@ def between(**columns) -> Answers:
     ("events", "message"),
     [
         (between(weights=np.array([1.0, np.nan, 1.0])), "weights has nan at 1; give finite"),
-        (between(weights=np.array([1.0, 1.0, -1.0])), "Event 2 has the weight -1.0; give a pos"),
+        (between(weights=np.array([1.0, 1.0, -1.0])), "The weight of duel 2 is -1.0; give a pos"),
         (between(weights=np.ones(2)), r"weights has shape \(2,\); give \(3,\)"),
         (between(kind=np.array([0, 9, 0])), r"Event 1 has the kind 9; give 0 \(win\) or 1 \(tie"),
         (between(kind=np.array([0, -1, 0])), "Event 1 has the kind -1"),
@@ -388,7 +388,10 @@ def between(**columns) -> Answers:
         (between(judge=["a", "b", "a"]), r"judge is of type list; give Codes.of\(labels\)"),
         (between(judge=Codes(np.array([0, 1, 5]), ("a", "b"))), "Event 2 has the judge 5, of 2"),
         (between(judge=Codes(np.zeros(3, int), ("a", "a"))), "Two of the judge names are 'a'"),
-        (between(person=Codes(np.zeros(3, int), (None,))), "A person is named None; name each"),
+        (
+            between(person=Codes(np.zeros(3, int), (None,))),
+            "The person of duel 0 is None; name each",
+        ),
         (between(counts=np.ones(2, int)), r"counts has shape \(2,\); give \(3,\)"),
         ([(0, 1)], "events is of type list; give Answers, as Answers.between"),
     ],

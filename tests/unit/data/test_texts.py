@@ -63,7 +63,7 @@ def test_directions_are_those_of_slow_weights() -> None:
     weights /= np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-300)
     left, values, _ = np.linalg.svd(weights - weights.mean(0), full_matrices=False)
     rank = FITTED.directions.size
-    assert list(FITTED.directions.words) == [n for n, k in zip(names, kept, strict=True) if k]
+    assert list(FITTED.directions.terms.names) == [n for n, k in zip(names, kept, strict=True) if k]
     np.testing.assert_allclose(
         np.abs(FITTED.directions.scores(words)), np.abs(left * values)[:, :rank], atol=1e-9
     )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.learning.tastes import STRONG, WEAK
+from sparse_prefgp.learning.tastes import STARTS
 from tests.together import refused
 
 ITEMS = np.linspace(-1.5, 1.5, 6)[:, None]
@@ -34,7 +34,7 @@ def test_the_better_start(strong):
     spg.default_priors(model)
     engine = model.engine
     assert spg.begin_tastes(model) == ("strong" if strong else "weak")
-    start = STRONG if strong else WEAK
+    start = STARTS["strong"] if strong else STARTS["weak"]
     for kernel, name in zip(kernels, ("kernel", "taste"), strict=True):
         found = [part.variance.numpy() for part in kernel.kernels]
         np.testing.assert_allclose(found, np.multiply(2.0, start[name]))  # 2 sigma² is 2

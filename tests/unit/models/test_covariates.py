@@ -321,8 +321,8 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({"covariates": np.ones(12)}, "is 1, winner less loser, in all duels"),
-        ({"covariates": [["a"]] * 12}, "give numbers of shape"),
-        ({"covariates": np.ones((3, 1))}, "give numbers of shape"),
+        ({"covariates": [["a"]] * 12}, "covariates is .*; give numbers"),
+        ({"covariates": np.ones((3, 1))}, r"give \(12, C\), winner less loser"),
         ({"covariates": np.r_[np.nan, np.ones(11)]}, "is nan for duel 0"),
         ({"covariate_names": ["a"]}, "no covariates" + apart("covariates", "no_covariates")),
         ({"covariates": np.eye(12)[:, :2], "covariate_names": ["a", "a"]}, "a name of its own"),

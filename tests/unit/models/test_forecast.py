@@ -194,7 +194,7 @@ def test_an_item_is_no_better_than_itself() -> None:
         (lambda m: m.predict(Answers([0, 1], judge=["Ann"])), "judge is of type list; give Codes"),
         (
             lambda m: m.predict(Answers([0, 1], judge=Codes.of(["Ann", "Ben"]))),
-            "judge has 2 values for 1 events of 2 sides; give one for each event",
+            r"judge has shape \(2,\); give \(1,\), one for each event",
         ),
         (lambda m: m.predict(Answers([0, 1]), np.full((3, 2), np.nan)), "inputs has nan at 0, 0"),
         (lambda m: m.predict(Answers([0, 1]), "items.csv"), "inputs is 'items.csv'; give numbers"),
