@@ -43,18 +43,17 @@ def fit(
 ) -> None:
     """Fit a preference model to your duels, score it on held-out ones, and rank the items."""
     # Imported here to keep `--help` quick.
-    from sparse_prefgp.cli.checkpoints import Checkpoints
     from sparse_prefgp.cli.fit_printer import Printer
+    from sparse_prefgp.workflow.checkpoints import Checkpoints
     from sparse_prefgp.workflow.folder import CHECKPOINTS, check_folder
     from sparse_prefgp.workflow.workflow import run_fit, settings_of
 
     settings = settings_of(sources, None, options)
     every, resume, overwrite = folder.checkpoint_every, folder.resume, folder.overwrite
-    checkpoints = None
-    if folder.out is not None:
-        checkpoints = Checkpoints(folder.out / CHECKPOINTS, "fit", every, resume, overwrite)
-        if not checkpoints.there:  # before a note says that
-            check_folder(folder.out, overwrite)
+    place = None if folder.out is None else folder.out / CHECKPOINTS
+    checkpoints = Checkpoints(place, "fit", every, resume, overwrite)
+    if folder.out is not None and not checkpoints.there:  # before a note says that
+        check_folder(folder.out, overwrite)
     output = run_fit(
         sources,
         settings,

@@ -22,8 +22,8 @@ from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, StreamHoldout
 from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
 
 
-class Printer:
-    """Prints a fit; see `Reporter`."""
+class Printer(stages.Reporter):
+    """Prints a fit."""
 
     def __init__(self, console: Output, out: Path | None, show_columns: bool = False) -> None:
         """Print to a console.

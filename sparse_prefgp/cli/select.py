@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -137,22 +137,21 @@ def _select(
 ) -> None:
     check_file(options.out, options.overwrite, *sources.files)
     # Imported here to keep `--help` quick.
-    from sparse_prefgp.cli.checkpoints import Checkpoints
     from sparse_prefgp.workflow.automatic import automatic_candidates
+    from sparse_prefgp.workflow.checkpoints import Checkpoints
     from sparse_prefgp.workflow.comparison import compare
     from sparse_prefgp.workflow.folder import check_checkpoint
 
     asked = candidates.chosen()
     settings = replace(settings, leans=sources.leaning.pairs)
-    checkpoints = None
     if options.checkpoint is not None:
         check_checkpoint(options.checkpoint)
-        checkpoints = Checkpoints(
-            options.checkpoint, "comparison", 1, options.resume, options.overwrite
-        )
+    checkpoints = Checkpoints(
+        options.checkpoint, "comparison", resume=options.resume, overwrite=options.overwrite
+    )
     table = sources.table(str(settings.by))
-    with nullcontext() if checkpoints is None else checkpoints.reporting():
-        place, resume = (None, False) if checkpoints is None else checkpoints.comparison()
+    with checkpoints.reporting():
+        place, resume = checkpoints.file()
         # Compared and checked in one call: TensorFlow is loaded by the first fit, not before.
         with compare_bar(console) as progress:
             comparison = compare(
