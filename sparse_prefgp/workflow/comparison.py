@@ -29,7 +29,7 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.kept_file import KeptFile
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.randomness import seed_of
@@ -435,17 +435,6 @@ def _tells_by_evidence(candidate: Candidate) -> bool:
 # Fitting.
 
 
-@dataclass(frozen=True, eq=False)
-class FoldFit:
-    """A candidate on one fold: log probabilities of the scored rows, (k,) in nats."""
-
-    log_probabilities: FloatArray
-    log_evidence_per_duel: float
-    converged: bool
-    position: FloatArray | None = None
-    """As `FinishedFit` has it."""
-
-
 def fit_candidate(
     candidate: Candidate,
     train: Duels,
@@ -456,7 +445,7 @@ def fit_candidate(
     groups: Sequence[FeatureGroup],
     first: bool = False,
     start: FloatArray | None = None,
-) -> FoldFit:
+) -> FinishedFit:
     """Fit a candidate to training duels, and predict others.
 
     :param candidate: kernel and approximation.
@@ -474,17 +463,17 @@ def fit_candidate(
 
     whole = candidate.kernel_choice
     kernel = whole.first_stage if first else whole
-    chosen = replace(settings.of(candidate), kernel=str(kernel))
+    chosen = replace(settings.of(candidate), kernel=str(kernel), inducing=inducing)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
-        model, report = fit_model(Training(chosen, train, inducing, groups=groups), start=start)
+        model, report = fit_model(Training(chosen, train, groups=groups), start=start)
         found = model.predict(test).log_first
     evidence = report.log_evidence / model.graph.weight
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
     goes_on = first and not (report.converged and kernel == whole)
     position = InMemory(model, list(model.trainable_variables)).get() if goes_on else None
-    return FoldFit(found, evidence, report.inference.converged, position)
+    return FinishedFit(found, evidence, report.inference.converged, position=position)
 
 
 @dataclass(eq=False)
@@ -657,23 +646,16 @@ class _Run:
         first: bool,
         start: FloatArray | None,
     ) -> FinishedFit:
+        folds = self._plan.folds
         if self._callback is not None:
-            self._callback(
-                CompareProgress(
-                    candidate,
-                    key.fold + 1,
-                    len(self._plan.folds),
-                    self._done,
-                    self._total,
-                    self._elapsed,
-                )
-            )
-        started, fold = time.perf_counter(), self._plan.folds[key.fold]
+            at = key.fold + 1, len(folds), self._done, self._total, self._elapsed
+            self._callback(CompareProgress(candidate, *at))
+        started = time.perf_counter()
         try:
             found = fit_candidate(
                 candidate,
                 train,
-                self._plan.events.take(fold.test),
+                self._plan.events.take(folds[key.fold].test),
                 settings=replace(self._settings, max_iterations=key.steps - key.begun),
                 inducing=key.inducing,
                 groups=groups,
@@ -681,15 +663,8 @@ class _Run:
                 start=start,
             )
         except failures() as error:
-            seconds = time.perf_counter() - started
-            return FinishedFit(None, reason=reason_of(error), seconds=seconds)
-        return FinishedFit(
-            found.log_probabilities,
-            found.log_evidence_per_duel,
-            found.converged,
-            seconds=time.perf_counter() - started,
-            position=found.position,
-        )
+            found = FinishedFit(None, reason=reason_of(error))
+        return replace(found, seconds=time.perf_counter() - started)
 
     # Scores.
 
@@ -711,17 +686,16 @@ class _Run:
 
     def _error_over_rows(self, values: Sequence[FloatArray]) -> float:
         """Standard error of the mean of these over all duels of the folds, by their groups."""
-        folds = self._plan.folds[: len(values)]
-        counts = np.concatenate([self._plan.counts[fold.test] for fold in folds])
-        groups = np.concatenate([self._plan.groups[fold.test] for fold in folds])
+        counts, groups = (self._of_rows(x, values) for x in (self._plan.counts, self._plan.groups))
         return standard_error(np.concatenate(values), counts, groups)
+
+    def _of_rows(self, each: IntArray, values: Sequence[FloatArray]) -> IntArray:
+        """Of the scored rows of the folds that there are values of."""
+        folds = self._plan.folds[: len(values)]
+        return np.concatenate([each[fold.test] for fold in folds])
 
     def _nlp(self, entry: _Entry) -> float:
         return self._mean(entry.values)[0]
-
-    def _difference(self, entry: _Entry, best: _Entry) -> tuple[float, float]:
-        """How far an entry is behind another on the folds that both have."""
-        return self._apart(entry.values, best.values)
 
     def _apart(
         self, values: Sequence[FloatArray], others: Sequence[FloatArray]
@@ -799,7 +773,9 @@ class _Run:
             self._notes.append(
                 f"{self._finished.reused} of {self._fits} fits came from a checkpoint."
             )
-        order = [*sorted(scored, key=self._rank), *(e for e in self._entries if not e.values)]
+        place = {OK: 0, BEHIND: 1, FAILED: 2, NOT_REACHED: 0}
+        scored.sort(key=lambda e: (place[e.status], self._nlp(e)))
+        order = [*scored, *(e for e in self._entries if not e.values)]
         return Comparison(
             scores=tuple(self._score(entry, best) for entry in order),
             chosen=None if chosen is None else chosen.candidate,
@@ -820,9 +796,6 @@ class _Run:
     def _rival(self) -> str:
         return "conditional logit" if self._plan.events.has_sets else "linear probit"
 
-    def _rank(self, entry: _Entry) -> tuple[int, float]:
-        return (entry.status == FAILED) * 2 + (entry.status == BEHIND), self._nlp(entry)
-
     def _of_no_people(self, good: list[_Entry]) -> list[_Entry]:
         """Those that may be chosen: none that remembers people where others were scored."""
         people = self._plan.described_people
@@ -842,7 +815,7 @@ class _Run:
             return None, "No candidate could be scored; the table says why."
         tied = []
         for entry in good:
-            behind, error = self._difference(entry, best)
+            behind, error = self._apart(entry.values, best.values)
             if entry is best or behind <= max(min(error, MOST_TIED), NEGLIGIBLE):
                 tied.append(entry)
         chosen = min(tied, key=lambda e: (e.cost, e.parameters, self._entries.index(e)))
@@ -852,7 +825,7 @@ class _Run:
             more = f"; {others} tied with it, none simpler" if others else ""
             unit = self._plan.events.unit
             return chosen, f"{chosen.candidate} predicts best, {nlp:.4f} nats per {unit}{more}."
-        behind, error = self._difference(chosen, best)
+        behind, error = self._apart(chosen.values, best.values)
         return chosen, (
             f"{chosen.candidate} is taken at {nlp:.4f} nats per {self._plan.events.unit}: it is "
             f"the simplest of {len(tied)} that are tied, {behind:.4f} (standard error {error:.4f}) "
@@ -860,13 +833,18 @@ class _Run:
         )
 
     def _score(self, entry: _Entry, best: _Entry | None) -> CandidateScore:
-        unknown = (math.nan, math.nan)
-        nlp = self._mean(entry.values) if entry.values else unknown
-        apart = unknown
+        values, apart = entry.values, (math.nan, math.nan)
+        nlp = self._mean(values) if values else apart
         if entry is best:
             apart = (0.0, 0.0)
-        elif entry.values and best is not None:
-            apart = self._difference(entry, best)
+        elif values and best is not None:
+            apart = self._apart(values, best.values)
+        # How far its probabilities can be trusted, over all folds that it was scored on.
+        trust: dict[str, Any] = {}
+        if values and not self._plan.events.has_sets:
+            logs, counts = np.concatenate(values), self._of_rows(self._plan.counts, values)
+            trust["reliability"] = calibration_bins(logs, counts=counts)
+            trust["abstention"] = abstention_curve(logs, counts)
         return CandidateScore(
             candidate=entry.candidate,
             status=entry.status,
@@ -878,20 +856,8 @@ class _Run:
             difference=apart[0],
             difference_se=apart[1],
             log_evidence_per_duel=entry.evidence,
-            fold_nlp_nats=tuple(self._means(entry.values)),
+            fold_nlp_nats=tuple(self._means(values)),
             unconverged=sum(not fit.converged for fit in entry.scored),
             seconds=entry.seconds,
-            **self._trust(entry),
+            **trust,
         )
-
-    def _trust(self, entry: _Entry) -> dict[str, Any]:
-        """How far its probabilities can be trusted, over all folds that it was scored on."""
-        if not entry.values or self._plan.events.has_sets:
-            return {}
-        logs = np.concatenate(entry.values)
-        each = zip(self._plan.folds, entry.values, strict=False)
-        counts = np.concatenate([self._plan.counts[fold.test] for fold, _ in each])
-        return {
-            "reliability": calibration_bins(logs, counts=counts),
-            "abstention": abstention_curve(logs, counts),
-        }

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.initial import AutoInputs
     from sparse_prefgp.learning.report import OptimisationReport
     from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.models.likelihood import Probit
     from sparse_prefgp.models.streaming import StreamedGP, StreamProgress
     from sparse_prefgp.models.terms import Term
 
@@ -75,47 +74,14 @@ class FitCallbacks(NamedTuple):
     chunk: Callable[[StreamProgress], None] | None = None
 
 
-class _Starts:
-    """Where kernels start, by training duels; each is found once, when it is asked for."""
-
-    def __init__(self, duels: Callable[[], Duels], seed: int) -> None:
-        self._duels, self._seed = duels, seed
-        self._known: dict[Any, Any] = {}
-
-    def distance(self, columns: Sequence[int] | None) -> float:
-        from sparse_prefgp.analysis.projection import median_distance
-
-        rows, rng = self._seen(columns).distinct_rows()[0], np.random.default_rng(self._seed)
-        return median_distance(rows, rng)
-
-    def projection(self, directions: int, columns: Sequence[int] | None) -> FloatArray:
-        from sparse_prefgp.analysis.projection import initial_projection
-
-        key = (directions, None if columns is None else tuple(columns))
-        if key not in self._known:
-            rng = np.random.default_rng(self._seed)
-            self._known[key] = initial_projection(self._seen(columns), directions, rng=rng)
-        found: FloatArray = self._known[key]
-        return found
-
-    def _seen(self, columns: Sequence[int] | None) -> Duels:
-        duels = self._duels()
-        if columns is None:
-            return duels
-        return Duels.from_events(duels.items[:, list(columns)], duels.events)
-
-
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Duels in memory to fit to, and how."""
+    """Events to fit to, and how; in memory, but for a `StreamHoldout`."""
 
     streamed: ClassVar[bool] = False
     settings: FitSettings
-    train: Duels
-    num_inducing: int | None
-    """m, None where the approximation has no inducing inputs, or where their number is yet to be
-    found.
-    """
+    train: Any
+    """`Duels`, or `StreamedDuels`."""
     groups: Sequence[FeatureGroup] | None = field(default=None, kw_only=True)
     """Of features, which an additive kernel sums over; None for those of the columns that the
     features were made of.
@@ -124,7 +90,8 @@ class Training:
     @property
     def noun(self) -> str:
         """What several of its events are called."""
-        return self.train.events.noun
+        noun: str = self.train.events.noun
+        return noun
 
     @property
     def margin(self) -> float | None:
@@ -136,25 +103,55 @@ class Training:
         """That of the settings."""
         return self.settings.approximation_choice.build(self.settings.seed)
 
-    def kernel(self) -> Kernel:
-        """That of the settings as it starts."""
-        train = self.train
-        groups = groups_of(train) if self.groups is None else self.groups or None
-        return self.settings.kernel_choice.build(
-            train.num_features, groups, groups_of(train), self._starts
-        )
-
-    def taste(self) -> Kernel | None:
-        """That of a person's own taste as it starts; None where nobody has one."""
-        choice, train = self.settings.taste_choice, self.train
-        if choice is None:
+    @property
+    def num_inducing(self) -> int | None:
+        """m, None where the approximation has no inducing inputs, or where their number is yet to
+        be found."""
+        settings = self.settings
+        if not settings.approximation_choice.needs_inducing or settings.inducing_share is not None:
             return None
-        groups = groups_of(train)
-        return choice.build(train.num_features, groups, groups, self._starts)
+        return number_of_inducing(len(self.train.distinct_rows()[0]), settings.inducing)
+
+    def sample(self, rng: np.random.Generator) -> Duels:
+        """Duels in memory that stand for all of them."""
+        duels: Duels = self.train
+        return duels
+
+    def kernel(self, choice: KernelChoice | None = None) -> Kernel:
+        """That of the settings as it starts, or another one."""
+        raw = groups_of(self.train)
+        groups = raw if self.groups is None else self.groups or None
+        choice = self.settings.kernel_choice if choice is None else choice
+        return choice.build(self.train.num_features, groups, raw, self)
+
+    def distance(self, columns: Sequence[int] | None) -> float:
+        """Where lengthscales start, as `KernelStarts` has it."""
+        from sparse_prefgp.analysis.projection import median_distance
+
+        return median_distance(self._seen(columns).distinct_rows()[0], self._rng())
+
+    def projection(self, directions: int, columns: Sequence[int] | None) -> FloatArray:
+        """Where directions start, as `KernelStarts` has it; each is found once."""
+        from sparse_prefgp.analysis.projection import initial_projection
+
+        key = (directions, None if columns is None else tuple(columns))
+        if key not in self._projections:
+            found = initial_projection(self._seen(columns), directions, rng=self._rng())
+            self._projections[key] = found
+        return self._projections[key]
 
     @cached_property
-    def _starts(self) -> _Starts:
-        return _Starts(lambda: self.train, self.settings.seed)
+    def _projections(self) -> dict[Any, FloatArray]:
+        return {}
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.settings.seed)
+
+    def _seen(self, columns: Sequence[int] | None) -> Duels:
+        duels = self.sample(self._rng())
+        if columns is None:
+            return duels
+        return Duels.from_events(duels.items[:, list(columns)], duels.events)
 
     def first_inputs(
         self, rng: np.random.Generator | None = None
@@ -170,19 +167,18 @@ class Training:
         from sparse_prefgp.learning.initial import auto_inputs
         from sparse_prefgp.models import kmeans_inputs
 
-        settings, train = self.settings, self.train
-        rng = np.random.default_rng(settings.seed) if rng is None else rng
+        settings, rng = self.settings, self._rng() if rng is None else rng
         if settings.inducing_share is not None:
             kernel = self.kernel()
-            found = auto_inputs("kmeans", train, kernel, rng, share=settings.inducing_share)
-            inputs = seen_by_inducing(kernel, found.inputs)
-            return replace(found, inputs=inputs)
-        if self.num_inducing is None:
+            found = auto_inputs("kmeans", self.train, kernel, rng, share=settings.inducing_share)
+            return replace(found, inputs=seen_by_inducing(kernel, found.inputs))
+        if not settings.approximation_choice.needs_inducing:
             return None
-        rows = train.distinct_rows()[0]
+        rows = self.sample(rng).distinct_rows()[0]
+        number = number_of_inducing(len(rows), settings.inducing)
         if settings.kernel_choice.is_projected:
             rows = seen_by_inducing(self.kernel(), rows)
-        return kmeans_inputs(rows, self.num_inducing, rng)
+        return kmeans_inputs(rows, number, rng)
 
     def model(
         self,
@@ -190,7 +186,7 @@ class Training:
         kernel: Kernel | None = None,
         margin: float | None = None,
         terms: Sequence[Term] | None = None,
-    ) -> PreferenceGP:
+    ) -> Any:
         """The model of the settings before anything is learned.
 
         :param kernel: in place of that of the settings.
@@ -199,39 +195,69 @@ class Training:
         """
         import gpflow
 
-        from sparse_prefgp.models import PreferenceGP
+        from sparse_prefgp.models.likelihood import BOX, JUDGE, Probit
 
-        settings = self.settings
-        model = PreferenceGP(
-            self.train,
+        settings, train = self.settings, self.train
+        # By default each judge has cuts of its own where anything tells of them; with "margin-only"
+        # the margin is found after the utilities.
+        told = settings.tie_model == BOX and (train.num_ties > 0 or train.levels is not None)
+        by = JUDGE if settings.noise_by_group else None
+        likelihood = Probit(
+            settings.noise_variance,
+            by=by,
+            margin=self.margin if margin is None else margin,
+            cuts_by=by if told and not settings.shared_cuts else None,
+            ties=settings.tie_model,
+        )
+        make, more = self._kind_of_model()
+        model = make(
+            train,
             self.kernel() if kernel is None else kernel,
             approximation=self.approximation,
             inducing_variable=inputs,
-            engine=settings.engine_choice.build(),
-            terms=_terms(settings, self.train.covariate_names, self.taste())
-            if terms is None
-            else terms,
-            likelihood=_likelihood(settings, self.train, self.margin if margin is None else margin),
+            terms=self._terms() if terms is None else terms,
+            likelihood=likelihood,
+            **more,
         )
-        _fix(model, settings)
-        if self._covered(model):
+        if model.inducing_variable is not None and (
+            settings.fixed_inducing or self._covered(model)
+        ):
             gpflow.set_trainable(model.inducing_variable, False)
+        if settings.fixed_margin and model.likelihood.margin is not None:
+            gpflow.set_trainable(model.likelihood.margin, False)
         return model
+
+    def _kind_of_model(self) -> tuple[Any, dict[str, Any]]:
+        """A class, and what else it takes."""
+        from sparse_prefgp.models import PreferenceGP
+
+        return PreferenceGP, {"engine": self.settings.engine_choice.build()}
+
+    def _terms(self) -> list[Term]:
+        from sparse_prefgp.models.registry import term_named
+        from sparse_prefgp.models.terms import Lean, Taste
+
+        settings, taste = self.settings, self.settings.taste_choice
+        terms = Lean.several(settings.leans, self._covariates)
+        terms += map(term_named, settings.terms)
+        return [*terms, *([] if taste is None else [Taste(self.kernel(taste))])]
+
+    @property
+    def _covariates(self) -> tuple[str, ...]:
+        return tuple(self.train.covariate_names)
 
     def _covered(self, model: PreferenceGP) -> bool:
         """Whether inducing inputs are all the distinct items, and so the best ones of a bound."""
         from sparse_prefgp.covariances.projected import projection_of
 
-        points = model.inducing_variable
-        if points is None or not self.approximation.is_bound:
-            return False
-        if projection_of(model.kernel) is not None:
+        if not self.approximation.is_bound or projection_of(model.kernel) is not None:
             return False  # where the items are is learned
-        return bool(points.num_inducing == len(self.train.distinct_rows()[0]))
+        number = model.inducing_variable.num_inducing
+        return bool(number == len(self.train.distinct_rows()[0]))
 
     def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
         """What `optimise` is given for duels in memory."""
-        return {"starts": self.settings.starts, "rng": np.random.default_rng(self.settings.seed)}
+        return {"starts": self.settings.starts, "rng": self._rng()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,12 +377,10 @@ class Holdout(Training):
 
 
 @dataclass(frozen=True, eq=False)
-class StreamHoldout:
+class StreamHoldout(Training):
     """Rows to learn from, and rows to score on; None holds nothing out."""
 
     streamed: ClassVar[bool] = True
-    settings: FitSettings
-    train: StreamedDuels
     test: StreamedDuels | None
     split: str = "last rows"
     """What separated them: where tables were read, the split of the settings; else the last rows
@@ -418,50 +442,27 @@ class StreamHoldout:
         """Test rows; their duels would cost a pass."""
         return 0 if self.test is None else self.test.num_rows
 
-    def first_inputs(self, rng: np.random.Generator | None = None) -> FloatArray:
-        """First inducing inputs, k-means centres of training rows; rng as for `Training`."""
-        from sparse_prefgp.covariances.projected import seen_by_inducing
-        from sparse_prefgp.models import kmeans_inputs
+    def sample(self, rng: np.random.Generator) -> Duels:
+        """Of the training rows, at most 50,000."""
+        duels: Duels = self.train.sample(_SAMPLE, rng)
+        return duels
 
-        rng = np.random.default_rng(self.settings.seed) if rng is None else rng
-        rows, _ = self.train.sample(_SAMPLE, rng).distinct_rows()
-        if self.settings.kernel_choice.is_projected:
-            rows = seen_by_inducing(self.kernel(), rows)
-        return kmeans_inputs(rows, number_of_inducing(len(rows), self.settings.inducing), rng)
-
-    def kernel(self) -> Kernel:
-        """That of the settings as it starts."""
-        train, groups = self.train, groups_of(self.train)
-        return self.settings.kernel_choice.build(train.num_features, groups, groups, self._starts)
-
-    @cached_property
-    def _starts(self) -> _Starts:
-        seed = self.settings.seed
-        return _Starts(lambda: self.train.sample(_SAMPLE, np.random.default_rng(seed)), seed)
-
-    def model(self, inputs: Any) -> StreamedGP:
-        """The model of the settings before anything is learned."""
+    def _kind_of_model(self) -> tuple[Any, dict[str, Any]]:
         from sparse_prefgp.engines import PartitionedEP
         from sparse_prefgp.models.streaming import StreamedGP
 
-        settings, train = self.settings, self.train
-        model = StreamedGP(
-            train,
-            self.kernel(),
-            approximation=settings.approximation_choice.build(settings.seed),
-            inducing_variable=inputs,
-            engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None),
-            terms=_terms(settings, train.scan.covariate_names),
-            likelihood=_likelihood(
-                settings, train, settings.first_margin(train.num_ties, train.levels)
-            ),
-            sites=settings.sites,
-            chunk=settings.chunk,
-            scheduler=settings.scheduler,
-            timeout=settings.timeout,
-        )
-        _fix(model, settings)
-        return model
+        settings = self.settings
+        engine = PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None)
+        own = ("sites", "chunk", "scheduler", "timeout")
+        return StreamedGP, {"engine": engine} | {name: getattr(settings, name) for name in own}
+
+    @property
+    def _covariates(self) -> tuple[str, ...]:
+        return tuple(self.train.scan.covariate_names)
+
+    def _covered(self, model: Any) -> bool:
+        """Nobody has counted the items."""
+        return False
 
     def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
         """What `optimise` is given for duels in chunks alone."""
@@ -478,7 +479,7 @@ class StreamHoldout:
         """What the model is scored next to, fitted to at most 50,000 training rows."""
         from sparse_prefgp.analysis.rivals import rivals_of
 
-        return rivals_of(self.train.sample(_SAMPLE, rng), rng)
+        return rivals_of(self.sample(rng), rng)
 
     def test_rows(self, model: StreamedGP) -> Iterator[Asked]:
         """The test duels as the model takes them, ties too; or answers about sets."""
@@ -512,7 +513,7 @@ def hold(duels: DuelTable | StreamedDuels, settings: FitSettings) -> Holdout | S
 
 
 def fit_model(
-    training: Training | StreamHoldout,
+    training: Training,
     watch: FitCallbacks = FitCallbacks(),  # noqa: B008
     checkpoint: Checkpoint | None = None,
     inputs: FloatArray | AutoInputs | None = None,
@@ -737,12 +738,9 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         missing = [not id_text(label) for label in labels.tolist()]
         where = "row {} of the duels".format
         refuse_cells(missing, labels, choice.column, where, "give each duel a block")
-    count = None
-    if choice.needs_inducing and settings.inducing_share is None:
-        distinct = len(train.distinct_rows()[0])
-        count = number_of_inducing(distinct, settings.inducing)
-        check_inducing_count(count, distinct)
-    holdout = Holdout(settings, train, count, table, split, everything)
+    holdout = Holdout(settings, train, table, split, everything)
+    if isinstance(settings.inducing, int):
+        check_inducing_count(settings.inducing, len(train.distinct_rows()[0]))
     undecided = len(split.test_rows) and not len(holdout.decided_rows)
     together.check(only_ties=undecided and "held-out duels that are all ties", scores=True)
     return holdout
@@ -751,38 +749,6 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
 def _all_tied(events: Answers) -> bool:
     """Whether no duel has a winner."""
     return not events.has_sets and events.ties is not None and bool(events.ties.all())
-
-
-def _likelihood(
-    settings: FitSettings, train: Duels | StreamedDuels, margin: float | None
-) -> Probit:
-    from sparse_prefgp.models.likelihood import BOX, JUDGE, Probit
-
-    # By default each judge has cuts of its own where anything tells of them; with "margin-only" the
-    # margin is found after the utilities.
-    told = settings.tie_model == BOX and (train.num_ties > 0 or train.levels is not None)
-    by = JUDGE if settings.noise_by_group else None
-    return Probit(
-        settings.noise_variance,
-        by=by,
-        margin=margin,
-        cuts_by=by if told and not settings.shared_cuts else None,
-        ties=settings.tie_model,
-    )
-
-
-def _terms(
-    settings: FitSettings, covariates: Sequence[str], taste: Kernel | None = None
-) -> list[Term]:
-    from sparse_prefgp.models.registry import term_named
-    from sparse_prefgp.models.terms import Lean, Taste
-
-    own = map(term_named, settings.terms)
-    return [
-        *Lean.several(settings.leans, covariates),
-        *own,
-        *([] if taste is None else [Taste(taste)]),
-    ]
 
 
 def _check_order(settings: FitSettings, events: Answers, split: Split) -> None:
@@ -898,13 +864,3 @@ def _warn_of_people(table: DuelTable, settings: FitSettings) -> None:
             "that, though it predicts new people worse; use vfe.",
             stacklevel=3,
         )
-
-
-def _fix(model: PreferenceGP | StreamedGP, settings: FitSettings) -> None:
-    """What the settings say is not to be learned."""
-    import gpflow
-
-    if settings.fixed_inducing and model.inducing_variable is not None:
-        gpflow.set_trainable(model.inducing_variable, False)
-    if settings.fixed_margin and model.likelihood.margin is not None:
-        gpflow.set_trainable(model.likelihood.margin, False)

@@ -22,8 +22,9 @@ from sparse_prefgp.support.machine import MEMORY
 from sparse_prefgp.workflow import automatic as automatic_module
 from sparse_prefgp.workflow import comparison as compare_module
 from sparse_prefgp.workflow.automatic import automatic_candidates, choose
-from sparse_prefgp.workflow.comparison import Comparison, FoldFit, compare, fit_candidate
+from sparse_prefgp.workflow.comparison import Comparison, compare, fit_candidate
 from sparse_prefgp.workflow.failures import reason_of
+from sparse_prefgp.workflow.finished import FinishedFit
 from sparse_prefgp.workflow.folds import plan_folds
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import Candidate
@@ -61,7 +62,7 @@ def duels(table: DuelTable) -> spg.Duels:
     return table.to_duels()
 
 
-Fit = Callable[..., FoldFit]
+Fit = Callable[..., FinishedFit]
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     round, with the nats in `later`. `calls` holds what was fitted."""
     state: dict[str, Any] = {"nats": {}, "later": {}, "position": {}, "evidence": {}, "calls": []}
 
-    def fit(candidate: Candidate, train: spg.Duels, test: Any, **more: Any) -> FoldFit:
+    def fit(candidate: Candidate, train: spg.Duels, test: Any, **more: Any) -> FinishedFit:
         won, lost = test.pairs.T
         state["calls"].append((str(candidate), train, won, lost, more))
         name, first = str(candidate), more["first"]
@@ -81,7 +82,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         nats = value(len(won)) if callable(value) else np.full(len(won), value)
         evidence = state["evidence"].get(name, -0.5)
         position = state["position"].get(name) if first else None
-        return FoldFit(-np.asarray(nats, dtype=float), evidence, True, position)
+        return FinishedFit(-np.asarray(nats, dtype=float), evidence, True, position=position)
 
     monkeypatch.setattr(compare_module, "fit_candidate", fit)
     return state
