@@ -142,16 +142,10 @@ def ask(console: Output, options: AskOptions) -> None:
     )
     names = names_of_people(options.people) if options.people is not None else ()
     address = _address_of(options.host)
+    same = ("question", "ties", "repeat", "explore", "closest", "score", "text", "seed")
     settings = PageSettings(
-        question=options.question,
-        ties=options.ties,
-        repeat=options.repeat,
-        explore=options.explore,
-        closest=options.closest,
-        score=options.score,
+        **{name: getattr(options, name) for name in same},
         top=min(options.top, len(things.names) - 1),
-        text=options.text,
-        seed=options.seed,
         hosts=_hosts(options, address),
         open_to_all=options.host in _LOOPBACK and not (names or options.allow_host),
         invited=names,

@@ -74,9 +74,10 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
         files = fetch(name, refresh=refresh)
     if options.out is not None:
         files = _written(options.out, name, options.overwrite)
+    answers = f", {known.duels:,} {known.kind}" if known.duels else ""
     rows = [
         ("what", known.title),
-        ("size", _size(known)),
+        ("size", f"{known.items:,} items, {known.features:,} features{answers}"),
         ("licence", known.licence),
         ("note", known.note or None),
         ("cite", known.citation),
@@ -112,11 +113,6 @@ def _written(folder: Path, name: str, overwrite: bool) -> dict[str, Path]:
     return paths
 
 
-def _size(known: DataSet) -> str:
-    answers = f", {known.duels:,} {known.kind}" if known.duels else ""
-    return f"{known.items:,} items, {known.features:,} features{answers}"
-
-
 def _next(known: DataSet, files: dict[str, Path]) -> str:
     """The command that fits it."""
     found = {file.partition(".")[0]: path for file, path in files.items()}
@@ -131,18 +127,12 @@ def _next(known: DataSet, files: dict[str, Path]) -> str:
 
 
 def _plain(known: DataSet) -> dict[str, Any]:
+    names = ("name", "kind", "title", "items", "features", "duels", "licence")
+    more = ("split", "options", "note")
     return {
-        "name": known.name,
-        "kind": known.kind,
-        "title": known.title,
-        "items": known.items,
-        "features": known.features,
-        "duels": known.duels,
-        "licence": known.licence,
+        **{name: getattr(known, name) for name in names},
         "cite": known.citation,
         "from": known.home,
         "ignore": list(known.ignore),
-        "split": known.split,
-        "options": known.options,
-        "note": known.note,
+        **{name: getattr(known, name) for name in more},
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.text import Text
 
@@ -41,16 +40,6 @@ class DemoOptions:
     """Draw the best items and the calibration next to each other here (.png)."""
     overwrite: bool = same_as(Shared, "overwrite")
 
-    def settings(self) -> FitSettings:
-        """How it is fitted."""
-        return FitSettings(
-            approximation=self.approximation,
-            inducing=self.inducing,
-            kernel=self.kernel,
-            max_iterations=self.max_iterations,
-            seed=self.seed,
-        )
-
 
 @command()
 def demo(console: Output, options: DemoOptions) -> None:
@@ -63,7 +52,8 @@ def demo(console: Output, options: DemoOptions) -> None:
     if options.out is not None:
         check_folder(options.out, options.overwrite)
     check_file(options.picture, options.overwrite, endings=[".png"])
-    settings = options.settings()
+    own = ("approximation", "inducing", "kernel", "max_iterations", "seed")
+    settings = FitSettings(**{name: getattr(options, name) for name in own})
     tables = demo_tables(options.duels, options.seed)
     console.print(
         Text(
@@ -73,13 +63,14 @@ def demo(console: Output, options: DemoOptions) -> None:
             f"{NOISE_SHARE:g} standard deviations."
         )
     )
-    printer = Printer(console, options.out)
-    more: dict[str, Any] = {
-        "overwrite": options.overwrite,
-        "html": options.report,
-        "reporter": printer,
-    }
-    output = fit(*tables, settings, out=options.out, **more)
+    output = fit(
+        *tables,
+        settings,
+        out=options.out,
+        overwrite=options.overwrite,
+        html=options.report,
+        reporter=Printer(console, options.out),
+    )
     if options.picture is not None:
         from sparse_prefgp.workflow.pictures import write_overview
 

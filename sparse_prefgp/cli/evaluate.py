@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from sparse_prefgp.analysis.verdicts import is_reversed, score_parts
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
-from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared
+from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared, inputs_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
@@ -50,42 +50,34 @@ class EvaluateOptions(AboutSets):
 
 
 @command()
-def evaluate(console: Output, saved: ModelAndTable, options: EvaluateOptions) -> None:
+def evaluate(
+    console: Output, saved: ModelAndTable, asked: Annotated[dict[str, Any], EvaluateOptions]
+) -> None:
     """Score a model on duels, choices or rankings whose outcome is known.
 
     Next to it stand, fitted to the same training data, a linear probit and a coin for duels, and
     a conditional logit and equal shares for choices and rankings.
     """
-    inputs = (*saved.files, options.duels, *options.sets.values())
-    check_file(options.out, options.overwrite, *inputs, endings=[".json"])
-    check_file(options.trust, options.overwrite, *inputs, endings=[".csv"])
+    out, trust = asked.pop("out", None), asked.pop("trust", None)
+    overwrite, rng = asked.pop("overwrite", False), seeded(asked.pop("seed", 0))
+    check_file(out, overwrite, *inputs_of(saved, asked), endings=[".json"])
+    check_file(trust, overwrite, *inputs_of(saved, asked), endings=[".csv"])
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.evaluation import evaluate as score_model
     from sparse_prefgp.io.formats import csv_of
     from sparse_prefgp.support.plain import as_json_text
 
     with console.status("Scoring …"):
-        scores = score_model(
-            fitted,
-            options.duels,
-            saved.items_of(fitted),
-            rng=seeded(options.seed),
-            columns=saved.columns,
-            ahead=options.ahead,
-            risk=options.risk,
-            confidence=options.confidence,
-            task=options.task,
-            trust=options.trust is not None,
-            **options.of_sets(),
-        )
+        given = {"rng": rng, "columns": saved.columns, "trust": trust is not None, **asked}
+        scores = score_model(fitted, items=saved.items_of(fitted), **given)
     votes = scores.pop("votes", None)
-    if options.trust is not None:
-        write_file(options.trust, csv_of(votes))
-    if options.out is not None:
-        write_file(options.out, as_json_text(scores))
+    if trust is not None:
+        write_file(trust, csv_of(votes))
+    if out is not None:
+        write_file(out, as_json_text(scores))
     told = [scores["threshold"]["sentence"]] if "threshold" in scores else []
     console.tell(*score_parts(scores, ""), *told, *_notes(scores, fitted.duels.held))
-    console.finish(scores, options.out)
+    console.finish(scores, out)
 
 
 def _notes(scores: Mapping[str, Any], held: bool) -> Iterator[str]:

@@ -15,6 +15,9 @@ from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.tell.result import MOST_ROWS
 from sparse_prefgp.workflow.fit_sources import Sources
 
+# What an interval holds, unless somebody says.
+LEVEL = 0.95
+
 
 @dataclass(frozen=True, kw_only=True)
 class OwnClasses:
@@ -42,6 +45,11 @@ class ModelFolder(OwnClasses):
 
     model: Path = option(metavar="")
     """Folder that fit wrote, or that spg.save wrote."""
+
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """What was given besides the model."""
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +111,13 @@ class Shared:
     """Replace --out if it exists."""
     resume: bool = option(default=False)
     """Resume what was killed or interrupted: give the same command again."""
-    level: float = option(default=0.95, above=0.0, below=1.0)
+    level: float = option(default=LEVEL, above=0.0, below=1.0)
     """Chance that an interval holds the truth, for example 0.9."""
-    person: Sequence[str] = option(default=(), kind=list[str], parse=tuple)
+    person: Any = option(
+        default=None,
+        kind=list[str],
+        parse=lambda people: people[0] if len(people) == 1 else people,
+    )
     """For a model with tastes, whose utility it is; repeatable, for what several people prefer on
     average. By default what all share.
     """
@@ -123,9 +135,9 @@ class Written:
     show: int = option(default=MOST_ROWS, least=0)
     """How many rows to print."""
 
-    def check(self, *inputs: Path | None) -> None:
-        """Refuse files that cannot be written, see `check_file`."""
-        check_file(self.out, self.overwrite, *inputs)
+    def check(self, saved: ModelFolder, asked: Mapping[str, Any]) -> None:
+        """Refuse files that cannot be written, or that something is read from."""
+        check_file(self.out, self.overwrite, *inputs_of(saved, asked))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +147,16 @@ class Drawn(Written):
     picture: Path | None = option(default=None)
     """Draw it here (.png)."""
 
-    def check(self, *inputs: Path | None) -> None:
-        """Refuse files that cannot be written, see `check_file`."""
-        super().check(*inputs)
-        check_file(self.picture, self.overwrite, *inputs, self.out, endings=[".png"])
+    def check(self, saved: ModelFolder, asked: Mapping[str, Any]) -> None:
+        """The same, of the picture too."""
+        super().check(saved, asked)
+        inputs = *inputs_of(saved, asked), self.out
+        check_file(self.picture, self.overwrite, *inputs, endings=[".png"])
+
+
+def inputs_of(saved: ModelFolder, asked: Mapping[str, Any]) -> list[Path | None]:
+    """The files that a command reads."""
+    return [*saved.files, *(value for value in asked.values() if isinstance(value, Path))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,16 +168,6 @@ class AboutSets:
     best_worst: Path | None = same_as(Sources, "best_worst")
     at_once: bool = same_as(Sources, "at_once")
     unranked_last: bool = same_as(Sources, "unranked_last")
-
-    @property
-    def sets(self) -> dict[str, Path | None]:
-        """The files, by what they hold."""
-        return {name: getattr(self, name) for name in ("choices", "rankings", "best_worst")}
-
-    def of_sets(self) -> dict[str, Any]:
-        """As functions of a model take them."""
-        flags = [name for name in ("at_once", "unranked_last") if getattr(self, name)]
-        return {**self.sets, **dict.fromkeys(flags, True)}
 
 
 def anchor_of(text: str) -> str | tuple[str, float]:
@@ -174,10 +182,3 @@ def anchor_of(text: str) -> str | tuple[str, float]:
         return name, float(points)
     except ValueError:
         raise ValueError(f"{points!r} is no number of points; write such as gpt-4=1200.") from None
-
-
-def person_of(names: Sequence[str]) -> Any:
-    """As functions of a model take it: a name, several of them, or nobody in particular."""
-    if not names:
-        return None
-    return names[0] if len(names) == 1 else list(names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
 import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
@@ -19,8 +20,8 @@ EXAMPLE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharesOptions(Drawn):
-    """Of which sets, and where to."""
+class SharesOptions:
+    """Of which sets."""
 
     alternatives: Path = option()
     """A row for each alternative: item_id, or the features of the model; a column choice_set for
@@ -34,20 +35,19 @@ class SharesOptions(Drawn):
 
 
 @command()
-def shares(console: Output, saved: ModelAndTable, options: SharesOptions) -> None:
+def shares(
+    console: Output,
+    saved: ModelAndTable,
+    drawn: Drawn,
+    asked: Annotated[dict[str, Any], SharesOptions],
+) -> None:
     """What share of people would choose each alternative of new sets, with intervals."""
-    options.check(*saved.files, options.alternatives)
+    drawn.check(saved, asked)
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.shares import shares as shares_of
 
+    rng = seeded(asked.pop("seed", 0))
     with console.status("Drawing utilities …"):
-        found = shares_of(
-            fitted,
-            options.alternatives,
-            saved.items_of(fitted),
-            level=options.level,
-            draws=options.draws,
-            rng=seeded(options.seed),
-            columns=saved.columns,
-        )
-    console.show(found, options, draw=lambda: plotting.shares(found))
+        items = saved.items_of(fitted)
+        found = shares_of(fitted, items=items, rng=rng, columns=saved.columns, **asked)
+    console.show(found, drawn, draw=lambda: plotting.shares(found))

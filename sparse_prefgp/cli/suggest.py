@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
-from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written, person_of
-from sparse_prefgp.support.options import is_default, option, same_as
+from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written
+from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp suggest --model fitted --batch 20 --score bald --out ask.csv"
 
 # By default.
-BATCH, SCORE = 10, "bald"
+BATCH = 10
 # Options that say something of a choice by a model alone.
 _OF_MODELS = (
     "pairs",
@@ -50,8 +52,8 @@ class MaybeModel(SavedModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuggestOptions(Written):
-    """How pairs are chosen, and where to."""
+class SuggestOptions:
+    """How pairs are chosen."""
 
     pairs: Path | None = option(default=None)
     """Choose from these pairs alone: columns first and second (or winner and loser) hold item ids.
@@ -85,53 +87,40 @@ class SuggestOptions(Written):
     utilities that move in time when, as date=2014-07-13.
     """
     seed: int = same_as(FitSettings, "seed")
-    person: Sequence[str] = same_as(Shared, "person")
-
-    def refuse_for_first_round(self) -> None:
-        """Refuse what says how a model chooses."""
-        for one in fields(self):
-            if one.name in _OF_MODELS and not is_default(one, getattr(self, one.name)):
-                raise ValueError(
-                    f"--{one.name.replace('_', '-')} was given, but a first round is of balanced "
-                    "random pairs, without a model; leave it out, or give a model (--model)."
-                )
+    person: Any = same_as(Shared, "person")
 
 
 @command()
-def suggest(console: Output, saved: MaybeModel, options: SuggestOptions) -> None:
+def suggest(
+    console: Output,
+    saved: MaybeModel,
+    written: Written,
+    asked: Annotated[dict[str, Any], SuggestOptions],
+) -> None:
     """Suggest which duels or sets to ask next.
 
     Each is chosen as if those before it were asked already.
     """
-    import numpy as np
-
-    options.check(*saved.files, options.pairs, options.prices)
-    rng = np.random.default_rng(options.seed)
+    written.check(saved, asked)
+    seed = asked.pop("seed", 0)
+    rng = seeded(seed)
     if saved.model is None:
-        options.refuse_for_first_round()
+        for name in _OF_MODELS:
+            if name in asked:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} was given, but a first round is of balanced "
+                    "random pairs, without a model; leave it out, or give a model (--model)."
+                )
         from sparse_prefgp.analysis.first_round import first_round
 
-        console.show(first_round(saved.items, options.batch, rng), options, seed=options.seed)
+        console.show(first_round(saved.items, asked.get("batch"), rng), written, seed=seed)
         return
     fitted = open_model(console, saved.model)
 
     from sparse_prefgp.analysis.suggestion import suggest as suggest_pairs
 
+    asked.setdefault("batch", BATCH)
     with counting_bar(console, "Choosing") as progress:
-        found = suggest_pairs(
-            fitted,
-            saved.items_of(fitted),
-            pairs=options.pairs,
-            columns=options.columns,
-            batch=options.batch or BATCH,
-            set_size=options.set_size,
-            score=options.score or SCORE,
-            top=options.top,
-            prices=options.prices,
-            max_pairs=options.max_pairs,
-            at=options.at,
-            person=person_of(options.person),
-            rng=rng,
-            progress=progress,
-        )
-    console.show(found, options, seed=options.seed)
+        items = saved.items_of(fitted)
+        found = suggest_pairs(fitted, items, rng=rng, progress=progress, **asked)
+    console.show(found, written, seed=seed)

@@ -43,7 +43,7 @@ def trajectories(console: Output, saved: ModelFolder, options: TrajectoriesOptio
     Utilities are above the average of the items active at each date, with intervals of that
     difference; a table says who led.
     """
-    options.check()
+    options.check(saved, {})
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.history import SEASONS, grid_of, history, seasons
 

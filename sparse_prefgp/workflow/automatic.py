@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,7 @@ def automatic_candidates(
     kernel: str = AUTO,
     approximation: str = AUTO,
     inducing: int | str | None = None,
+    transform: FeatureTransform | None = None,
 ) -> tuple[Candidate, ...]:
     """The candidates for these duels; what is not `auto` stays as it is.
 
@@ -119,119 +120,82 @@ def automatic_candidates(
     with the linear kernel and next to effects of items VFE alone, and never FITC where choices
     share columns of people who choose again and again, whom it remembers. With `inducing` given
     never exact; where it is `auto`, to be found for the fit alone, candidates have the usual
-    number. Of features that were reduced, `wide_candidates`.
+    number.
 
+    Of features that were reduced to directions: linear, also in scores of words alone where texts
+    have any; one lengthscale for all directions before the first gap in their variances, under the
+    half-way approximation `prior-power:0.5`; and a kernel on four learned directions of these,
+    where items have more than 20 votes each with an effect of each item, which then are also tried
+    alone. The approximation of the others is VFE, unless one is given.
+
+    :param transform: of the items, where that is known.
     :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """
     refuse_without_features(table)
-    transform = _transform(table, np.arange(table.num_rows))
-    return _candidates(table, transform, kernel, approximation, inducing)
-
-
-def _candidates(
-    table: DuelTable,
-    transform: FeatureTransform,
-    kernel: str,
-    approximation: str,
-    inducing: int | str | None,
-) -> tuple[Candidate, ...]:
-    kernels: tuple[str, ...] = (kernel,)
+    if transform is None:
+        transform = _transform(table, np.arange(table.num_rows))
     number = inducing if isinstance(inducing, int) else None
-    if is_auto(kernel) and transform.reduction is not None:
-        return wide_candidates(table, transform, approximation, inducing)
-    if is_auto(kernel) and transform.scores:
-        kernels = (*of_scores(transform), *SCORED_KERNELS)
-    elif is_auto(kernel) and len(transform.feature_names) > OWN_VARIANCES:
-        kernels = MANY_KERNELS
-    elif is_auto(kernel):
+    given = None if is_auto(approximation) else (approximation,)
+
+    def each_with(kernels: Iterable[str], *approximations: str) -> tuple[Candidate, ...]:
+        """Effects of items alone have one that needs no inducing inputs, with which they do not go
+        together."""
+        found: list[Candidate] = []
+        for one in kernels:
+            alone = KernelChoice.parse(one).only_items
+            names = (OF_ITEMS,) if alone else given or approximations
+            found += candidates_from((one,), names, (number,))
+        return tuple(found)
+
+    def with_effects(one: str) -> tuple[str, ...]:
+        """A kernel with effects of items, and these alone where exact inference is worth its cost;
+        none where items have few votes or are too many."""
+        items = len(np.unique(table.sides()))
+        votes = float(table.events.sizes @ table.events.totals)
+        if votes <= MANY_VOTES * items or items > MOST_EFFECTS:
+            return ()
+        alone = ("item",) if inducing is None and items <= EXACT_TOO_ITEMS else ()
+        return (f"{one}+item", *alone)
+
+    features, reduction = len(transform.feature_names), transform.reduction
+    kernels: tuple[str, ...] = (kernel,)
+    if is_auto(kernel) and reduction is not None:
+        before_gap = features - reduction.size + reduction.before_gap(DIRECTIONS)
+        leading = before_gap if before_gap < features else 0
+        smooth = str(Plain("matern52", iso=True, leading=leading))
+        projected = str(Plain("matern52", directions=min(DIRECTIONS, before_gap), leading=leading))
+        return (
+            *each_with((*of_scores(transform)[:1], "linear"), DEFAULT_APPROXIMATION),
+            *each_with((smooth,), HALF_WAY),
+            *each_with(with_effects(projected) or (projected,), DEFAULT_APPROXIMATION),
+        )
+    if is_auto(kernel):
         several = 2 <= len(feature_groups(transform)) <= MAX_GROUPS
         kernels = (*KERNELS, ADDITIVE_KERNEL) if several else KERNELS
-    if is_auto(kernel):
-        kernels += _with_effects(table, inducing, default_for(transform) or DEFAULT_KERNEL)
-    if not is_auto(approximation):
-        return _each_with(kernels, (approximation,), number)
+        if transform.scores:
+            kernels = (*of_scores(transform), *SCORED_KERNELS)
+        elif features > OWN_VARIANCES:
+            kernels = MANY_KERNELS
+        kernels += with_effects(default_for(transform) or DEFAULT_KERNEL)
+    if given:
+        return each_with(kernels)
     compared = table.items.iloc[np.unique(table.events.sides)]
     distinct = len(np.unique(transform.apply(compared), axis=0))
     if inducing is None and distinct <= EXACT_ITEMS:
-        return _each_with(kernels, (OF_ITEMS,), number)
-    known = tuple(
+        return each_with(kernels, OF_ITEMS)
+    forgetful = [
         name
         for name in APPROXIMATIONS
         if not (table.described_people and ApproximationChoice.parse(name).remembers_people)
-    )
-    finite = [one for one in kernels if one == "linear" or KernelChoice.parse(one).has_items]
-    found = tuple(
-        candidate
-        for one in kernels
-        for candidate in _each_with((one,), known[:1] if one in finite else known, number)
-    )
+    ]
+    found: tuple[Candidate, ...] = ()
+    for one in kernels:
+        finite = one == "linear" or KernelChoice.parse(one).has_items
+        found += each_with((one,), *(forgetful[:1] if finite else forgetful))
     if inducing is None and distinct <= EXACT_TOO_ITEMS:
-        worth_it = tuple(k for k in kernels if len(kernels) == 1 or k in EXACT_TOO_KERNELS)
-        found += candidates_from(worth_it, ("exact",))
+        worth_it = [k for k in kernels if len(kernels) == 1 or k in EXACT_TOO_KERNELS]
+        found += candidates_from(worth_it, (OF_ITEMS,))
     return found
-
-
-def _each_with(
-    kernels: tuple[str, ...], approximations: tuple[str, ...], inducing: int | None
-) -> tuple[Candidate, ...]:
-    """Kernels with approximations; effects of items alone have one that needs no inducing inputs,
-    with which they do not go together."""
-    return tuple(
-        candidate
-        for one in kernels
-        for candidate in (
-            (Candidate(one, OF_ITEMS),)
-            if KernelChoice.parse(one).only_items
-            else candidates_from((one,), approximations, (inducing,))
-        )
-    )
-
-
-def _with_effects(table: DuelTable, inducing: int | str | None, kernel: str) -> tuple[str, ...]:
-    """A kernel with effects of items, and these alone where exact inference is worth its cost; none
-    where items have few votes or are too many."""
-    items = len(np.unique(table.sides()))
-    votes = float(table.events.sizes @ table.events.totals)
-    if votes <= MANY_VOTES * items or items > MOST_EFFECTS:
-        return ()
-    alone = ("item",) if inducing is None and items <= EXACT_TOO_ITEMS else ()
-    return (f"{kernel}+item", *alone)
-
-
-def wide_candidates(
-    table: DuelTable,
-    transform: FeatureTransform,
-    approximation: str = AUTO,
-    inducing: int | str | None = None,
-) -> tuple[Candidate, ...]:
-    """The candidates for features that were reduced to directions.
-
-    Linear, also in scores of words alone where texts have any; one lengthscale for all directions
-    before the first gap in their variances, under the half-way approximation `prior-power:0.5`; and
-    a kernel on four learned directions of these, where items have more than 20 votes each with an
-    effect of each item, which then are also tried alone. The approximation of the others is VFE,
-    unless one is given.
-
-    :param table: training duels.
-    :param transform: of their items.
-    """
-    reduction = transform.reduction
-    assert reduction is not None
-    own = len(transform.feature_names) - reduction.size
-    before_gap = own + reduction.before_gap(DIRECTIONS)
-    leading = before_gap if before_gap < len(transform.feature_names) else 0
-    smooth = str(Plain("matern52", iso=True, leading=leading))
-    projected = str(Plain("matern52", directions=min(DIRECTIONS, before_gap), leading=leading))
-    several = _with_effects(table, inducing, projected) or (projected,)
-    kernels = (*of_scores(transform)[:1], "linear", smooth, *several)
-    number = inducing if isinstance(inducing, int) else None
-    best = HALF_WAY if is_auto(approximation) else approximation
-    usual = DEFAULT_APPROXIMATION if is_auto(approximation) else approximation
-    return tuple(
-        candidate
-        for one in kernels
-        for candidate in _each_with((one,), (best if one == smooth else usual,), number)
-    )
 
 
 def settled(table: Any, settings: FitSettings) -> FitSettings:
@@ -265,7 +229,6 @@ def choose(
     *,
     kernel: str | None = AUTO,
     approximation: str | None = AUTO,
-    time_budget: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     callback: Callable[[CompareProgress], None] | None = None,
@@ -285,7 +248,6 @@ def choose(
     :param kernel: `auto`, or what is given; None is what `default_for` says, else the default.
     :param approximation: `auto`, or what is given; None is what each kernel does best with where
         features were reduced, else the default.
-    :param time_budget: as for `compare`.
     :param checkpoint: as for `compare`.
     :param resume: as for `compare`.
     :param callback: as for `compare`.
@@ -309,7 +271,7 @@ def choose(
     if approximation is None:
         approximation = AUTO if wide else DEFAULT_APPROXIMATION
     comparison = compare(
-        _candidates(train, transform, kernel, approximation, settings.inducing),
+        automatic_candidates(train, kernel, approximation, settings.inducing, transform),
         train,
         CompareSettings(
             folds=FOLDS,
@@ -321,7 +283,6 @@ def choose(
             noise_variance=settings.noise_variance,
             fixed_inducing=settings.fixed_inducing,
             leans=settings.leans,
-            time_budget=time_budget,
         ),
         checkpoint=checkpoint,
         resume=resume,

@@ -10,7 +10,7 @@ import numpy as np
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, groups_of
+from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, Training, groups_of
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -26,7 +26,7 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
     settings = holdout.settings
     plain = {"test_fraction": settings.test_fraction, "seed": settings.seed}
     features = list(holdout.train.feature_names or ())
-    made = {**_reduced(holdout.train.transform), **_texts(holdout.train.transform)}
+    made = _made_of(holdout.train.transform)
     if isinstance(holdout, StreamHoldout):
         train, rows = holdout.train, holdout.train.num_rows
         read_as = train.read_as
@@ -71,30 +71,23 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
     }
 
 
-def _reduced(transform: FeatureTransform | None) -> dict[str, Any]:
-    """What features were reduced to directions, and how much these keep of each; often nothing."""
-    if transform is None or transform.reduced is None:
-        return {}
-    reduction = transform.reduced.reduction
-    return {
-        "reduced": str(transform.reduced),
-        "reduction": {
+def _made_of(transform: FeatureTransform | None) -> dict[str, Any]:
+    """What features were reduced to directions, and how much these keep of each; what was made of
+    texts, and how well the score of their words did out of fold. Often nothing."""
+    made: dict[str, Any] = {}
+    if transform is not None and transform.reduced is not None:
+        reduction = transform.reduced.reduction
+        made["reduced"] = str(transform.reduced)
+        made["reduction"] = {
             "directions": reduction.size,
             "variance_kept": reduction.explained,
             "blocks": [
                 {**block._asdict(), "variance_kept": kept}
                 for block, kept in zip(reduction.blocks, reduction.shares().values(), strict=True)
             ],
-        },
-    }
-
-
-def _texts(transform: FeatureTransform | None) -> dict[str, Any]:
-    """What was made of texts, and how well the score of their words did out of fold."""
-    if transform is None or not transform.texts:
-        return {}
-    return {
-        "texts": [
+        }
+    if transform is not None and transform.texts:
+        made["texts"] = [
             {
                 "column": one.column,
                 "statistics": len(one.transform.statistics),
@@ -104,7 +97,7 @@ def _texts(transform: FeatureTransform | None) -> dict[str, Any]:
             }
             for one in transform.texts
         ]
-    }
+    return made
 
 
 def _placed(rows: ItemRows | None) -> dict[str, Any]:
@@ -119,123 +112,99 @@ def _placed(rows: ItemRows | None) -> dict[str, Any]:
     }
 
 
-def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> dict[str, Any]:
+def fit_figures(holdout: Training, model: Any, report: Any) -> dict[str, Any]:
     """What was fitted and how it went, ready for JSON.
 
     :param model: what `fit_model` or `refit_model` returned, with its `report`.
     """
-    settings = holdout.settings
+    from sparse_prefgp.learning.priors import learned_parameters
+    from sparse_prefgp.models.checks import lost_effects
+    from sparse_prefgp.models.pair_posterior import pair_share
+
+    settings, inducing = holdout.settings, model.inducing_variable
+    likelihood, integration = model.likelihood, model.integration
+    margin = _number(likelihood.margin)
     # The duels of a subset are all that its evidence is about.
     duels = model.duels.num_duels if holdout.streamed else model.num_duels_used
     # Of chunks nobody has added the weights up.
     weighed = not holdout.streamed and model.duels.weights is not None
     weight = model.graph.weight if weighed else None
-    return {
+    figures = {
         "approximation": str(settings.approximation_choice),
         "kernel": str(settings.kernel_choice),
         **_kernel_figures(holdout, model),
-        "inducing": None
-        if model.inducing_variable is None
-        else int(model.inducing_variable.num_inducing),
+        "inducing": None if inducing is None else int(inducing.num_inducing),
         "fixed_inducing": settings.fixed_inducing
-        if model.inducing_variable is None
-        else not any(p.trainable for p in model.inducing_variable.parameters),
+        if inducing is None
+        else not any(p.trainable for p in inducing.parameters),
         "noise_variance": settings.noise_variance,
-        "margin": None
-        if model.likelihood.margin is None
-        else float(model.likelihood.margin.numpy()),
-        "cuts": None if model.duels.levels is None else model.likelihood.heights.numpy().tolist(),
+        "margin": margin,
+        "cuts": None if model.duels.levels is None else likelihood.heights.numpy().tolist(),
         "grades": _grades(model),
-        "coefficients": _coefficients(model),
-        "leans": _leans(model),
-        "tie_model": model.likelihood.ties,
-        "tie_share": None
-        if model.likelihood.tie_share is None
-        else float(model.likelihood.tie_share.numpy()),
+        "coefficients": [*model.coefficients().table().rows]
+        if model.duels.covariate_names
+        else None,
+        "leans": [
+            {
+                "by": lean.by,
+                "covariate": lean.covariate,
+                "groups": len(model.duels.label_names[lean.by]),
+                "variance": float(lean.variance.numpy()),
+            }
+            for lean in model.terms.effects(model.inputs.columns)
+        ],
+        "tie_model": likelihood.ties,
+        "tie_share": _number(likelihood.tie_share),
         "fixed_margin": None
-        if model.likelihood.margin is None
-        else model.likelihood.ties == "box" and not model.likelihood.margin.trainable,
+        if margin is None
+        else likelihood.ties == "box" and not likelihood.margin.trainable,
         "duels": duels,
         "unit": holdout.noun.removesuffix("s"),
         "weight": weight,
         "log_evidence_per_duel": report.log_evidence / (weight or duels),
         "max_iterations": settings.max_iterations,
         "least_gain": settings.least_gain,
-        "noise_ratios": _of_groups(model, model.likelihood.noise_ratio, "ratio"),
-        "cut_scales": _of_groups(model, model.likelihood.cut_scale, "scale"),
+        "noise_ratios": _of_groups(model, likelihood.noise_ratio, "ratio"),
+        "cut_scales": _of_groups(model, likelihood.cut_scale, "scale"),
         **report.figures(),
-        **({} if model.integration is None else {"integration": asdict(model.integration)}),
-        "learned": _learned(model),
-        **(_of_chunks(holdout, report) if holdout.streamed else _in_memory(holdout, model)),
+        **({} if integration is None else {"integration": asdict(integration)}),
+        "learned": learned_parameters(model, {} if integration is None else integration.log_sd),
+    }
+    if not holdout.streamed:
+        return {
+            **figures,
+            "engine": str(settings.engine_choice),
+            "item_effects_warning": lost_effects(model),
+            "pair_share": pair_share(model),
+        }
+    return {
+        **figures,
+        "parts": settings.parts,
+        "local_sweeps": settings.local_sweeps,
+        "chunk": settings.chunk,
+        "scheduler": settings.scheduler,
+        "sites": report.inference.sites,
+        "rounds": len(report.inference.rounds),
+        "round_log": [asdict(round_) for round_ in report.inference.rounds],
     }
 
 
-def _learned(model: Any) -> list[dict[str, Any]]:
-    """The hyperparameters, with their priors."""
-    from sparse_prefgp.learning.priors import learned_parameters
-
-    return learned_parameters(model, {} if model.integration is None else model.integration.log_sd)
+def _number(parameter: Any) -> float | None:
+    return None if parameter is None else float(parameter.numpy())
 
 
-def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
+def _kernel_figures(holdout: Training, model: Any) -> dict[str, Any]:
     from sparse_prefgp.covariances.kernels import variance_of
 
     settings, train = holdout.settings, holdout.train
     names = settings.kernel_choice.term_names(train.num_features, groups_of(train))
     terms = model.kernel.kernels if len(names) > 1 else [model.kernel]
-    found = map(variance_of, terms)
-    variances = dict(zip(names, found, strict=True))
+    variances = dict(zip(names, map(variance_of, terms), strict=True))
     least = IDLE_SHARE * settings.noise_variance
     return {
         "kernel_variances": {name: mean for name, (mean, _) in variances.items()},
         "idle_kernel_terms": [name for name, (_, total) in variances.items() if total < least],
     }
-
-
-def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
-    from sparse_prefgp.models.checks import lost_effects
-    from sparse_prefgp.models.pair_posterior import pair_share
-
-    return {
-        "engine": str(holdout.settings.engine_choice),
-        "item_effects_warning": lost_effects(model),
-        "pair_share": pair_share(model),
-    }
-
-
-def _of_chunks(holdout: Holdout | StreamHoldout, report: Any) -> dict[str, Any]:
-    settings, inference = holdout.settings, report.inference
-    return {
-        "parts": settings.parts,
-        "local_sweeps": settings.local_sweeps,
-        "chunk": settings.chunk,
-        "scheduler": settings.scheduler,
-        "sites": inference.sites,
-        "rounds": len(inference.rounds),
-        "round_log": [asdict(round_) for round_ in inference.rounds],
-    }
-
-
-def _coefficients(model: Any) -> list[dict[str, Any]] | None:
-    """Of covariates, as `coefficients.csv` has them; None without any."""
-    if not model.duels.covariate_names:
-        return None
-    found: list[dict[str, Any]] = [*model.coefficients().table().rows]
-    return found
-
-
-def _leans(model: Any) -> list[dict[str, Any]]:
-    """What leans, by which covariate, and how much it differs."""
-    names = model.duels.label_names
-    return [
-        {
-            "by": lean.by,
-            "covariate": lean.covariate,
-            "groups": len(names[lean.by]),
-            "variance": float(lean.variance.numpy()),
-        }
-        for lean in model.terms.effects(model.inputs.columns)
-    ]
 
 
 def _grades(model: Any) -> dict[str, Any] | None:
@@ -281,37 +250,31 @@ def _of_groups(model: Any, parameter: Any, what: str) -> dict[str, Any] | None:
 def people_figures(model: PreferenceGP) -> dict[str, Any]:
     """What `metrics.json` says of the people of a model with tastes."""
     from sparse_prefgp.analysis.people import LEVEL, people, taste_share
+    from sparse_prefgp.covariances.finite import parts_of
+    from sparse_prefgp.covariances.kernels import variance_of
 
     frame, found = people(model), taste_share(model)
-    each = frame["comparisons"]
+    each, by_features = frame["comparisons"], model.terms.by_features
+    # Of the terms of a taste, by their kinds, and of what features of people say.
+    variances = {type(term).__name__: variance_of(term)[0] for term in parts_of(model.terms.taste)}
+    if by_features is not None:
+        variances["features of people"] = float(by_features.numpy())
     return {
         "column": model.duels.roles["person"],
         "number": len(frame),
-        "variances": _taste_variances(model),
+        "variances": variances,
         "duels_each": {"min": int(each.min()), "mean": float(each.mean()), "max": int(each.max())},
         "share": {
             "of_squares": found.share,
             "level": LEVEL,
-            "lower": _or_none(found.lower),
-            "upper": _or_none(found.upper),
+            "lower": _plain(found.lower),
+            "upper": _plain(found.upper),
         },
         "furthest": [
             {name: _plain(value) for name, value in row.items()}
             for row in frame.head(FURTHEST).to_dict("records")
         ],
     }
-
-
-def _taste_variances(model: PreferenceGP) -> dict[str, float]:
-    """Of the terms of a taste, by their kinds, and of what features of people say."""
-    from sparse_prefgp.covariances.finite import parts_of
-    from sparse_prefgp.covariances.kernels import variance_of
-
-    terms = parts_of(model.terms.taste)
-    found = {type(term).__name__: variance_of(term)[0] for term in terms}
-    if model.terms.by_features is not None:
-        found["features of people"] = float(model.terms.by_features.numpy())
-    return found
 
 
 def time_figures(model: PreferenceGP) -> dict[str, Any]:
@@ -332,12 +295,8 @@ def time_figures(model: PreferenceGP) -> dict[str, Any]:
     }
 
 
-def _or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
 def _plain(value: Any) -> Any:
     """Ids as text; numbers as they are, or None where they are not finite."""
     if isinstance(value, float):
-        return _or_none(value)
+        return value if np.isfinite(value) else None
     return value if isinstance(value, int) else id_text(value)

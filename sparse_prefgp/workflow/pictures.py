@@ -52,7 +52,6 @@ def write_pictures(
     *,
     report: OptimisationReport | Sequence[float] | None = None,
     held_out: HeldOut | None = None,
-    level: float | None = None,
     candidates: Sequence[Mapping[str, Any]] = (),
 ) -> list[Picture]:
     """Write the pictures of a fit as PNG files, 7 × 4.5 inches at 150 dots per inch.
@@ -63,7 +62,6 @@ def write_pictures(
         leaves out what is drawn of a ranking.
     :param report: what `optimise` returned for it, or its history, for the evidence.
     :param held_out: predictions of held-out duels, for the calibration.
-    :param level: what share the intervals of a ranking hold that is a frame only.
     :param candidates: those of a choice by itself, as `Comparison.to_dict` has them.
     :return: Each with its file, in the order to show them. There is always
         `utilities.png`, where utilities move in time `trajectories.png`, and with features that
@@ -111,7 +109,7 @@ def write_pictures(
         first = [ids[i] for i in np.argsort(ranks, kind="stable")[:TOP]]
         add(
             "utilities",
-            lambda: plotting.utilities(ranking, top=TOP, noise_variance=noise, level=level),
+            lambda: plotting.utilities(ranking, top=TOP, noise_variance=noise),
             "The best items",
             "Utilities with their intervals; where these overlap widely, the order may well be "
             f"another one.{_missing(first)}",
