@@ -36,15 +36,15 @@ class AblateOptions:
     """The study, a YAML file such as those in configs/."""
     out: Path = option(metavar="DIR")
     """Folder for records and tables; that of the same study is continued."""
-    workers: int | None = option(default=None, least=1, most=1_024)
+    workers: int | None = option(None, least=1, most=1_024)
     """Processes to spread the runs over, one thread each; this one alone by default."""
-    dask: str | None = option(default=None, metavar="ADDRESS", excludes="workers")
+    dask: str | None = option(None, metavar="ADDRESS", excludes="workers")
     """Run on the workers of the Dask scheduler at this address, such as tcp://10.0.0.1:8786."""
-    modules: list[str] | None = option(default=None, flag="--import", metavar="MODULE")
+    modules: list[str] | None = option(None, flag="--import", metavar="MODULE")
     """Import this Python module first, which registers kernels or approximations that the study
     names; from the folder of the study or from this one. May be given again.
     """
-    retry_failed: bool = option(default=False)
+    retry_failed: bool = option(False)
     """Run again what failed before."""
 
 

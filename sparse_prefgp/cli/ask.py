@@ -15,6 +15,7 @@ from rich.text import Text
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.cli.output_options import check_file
+from sparse_prefgp.cli.shared_options import repeated
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.options import option, same_as
@@ -50,58 +51,58 @@ def until_of(text: str) -> tuple[int | None, float | None]:
 class AskOptions:
     """What is asked, of whom, and where answers go."""
 
-    items: Path | None = option(default=None, excludes="demo")
+    items: Path | None = option(None, excludes="demo")
     """What to ask about, a row each: the column item_id, else the first, names them; the page shows
     all others.
     """
-    media: Path | None = option(default=None, excludes="demo")
+    media: Path | None = option(None, excludes="demo")
     """A folder of pictures: what to ask about, or, with --items, those that a column names."""
     text: Sequence[str] = same_as(Sources, "text", panel=None, needs="items")
     """Columns of texts from which the model is to learn, besides those of numbers and categories.
     """
-    demo: bool = option(default=False)
+    demo: bool = option(False)
     """Ask about shapes that the page draws; no file is needed."""
-    out: Path | None = option(default=None)
+    out: Path | None = option(None)
     """Folder for the votes, also one of before, to add to; fit and leaderboard read it."""
-    question: str = option(default="Which do you prefer?")
+    question: str = option("Which do you prefer?")
     """Stands above each pair."""
-    ties: bool = option(default=False)
+    ties: bool = option(False)
     """Items may be called equal."""
-    people: Path | None = option(default=None)
+    people: Path | None = option(None)
     """A table of people: the column name, else the first. Each gets a link of their own, and nobody
     else is let in.
     """
-    repeat: bool = option(default=False)
+    repeat: bool = option(False)
     """A person may get a pair again."""
-    score: str | None = option(default=None)
+    score: str | None = option(None)
     """How pairs are chosen, as for suggest; by default settle where only names are known, else
     bald.
     """
-    top: int = option(default=5, least=1)
+    top: int = option(5, least=1)
     """How many first ones are to be settled."""
-    explore: float = option(default=0.1, least=0.0, most=1.0)
+    explore: float = option(0.1, least=0.0, most=1.0)
     """Share of random pairs among those that are chosen."""
-    closest: float = option(default=0.5, least=0.5, below=1.0)
+    closest: float = option(0.5, least=0.5, below=1.0)
     """Leave out pairs whose better one is expected to win with a smaller chance than this, such as
     0.55: people who are not trained cannot tell them apart.
     """
     until: tuple[int | None, float | None] | None = option(
-        default=None, kind=str, parse=until_of, metavar="ANSWERS|MINUTES"
+        None, kind=str, parse=until_of, metavar="ANSWERS|MINUTES"
     )
     """End after so many answers, or minutes: 300, 45min."""
-    port: int = option(default=8421, least=0, most=65535)
+    port: int = option(8421, least=0, most=65535)
     """Of this machine; 0 for any that is free."""
-    host: str = option(default="127.0.0.1")
+    host: str = option("127.0.0.1")
     """Where to listen. By default this machine alone reaches the page; 0.0.0.0 lets others in, by a
     link with a key.
     """
-    allow_host: tuple[str, ...] = option(default=(), kind=list[str], parse=tuple)
+    allow_host: tuple[str, ...] = repeated()
     """A further name by which the page is reached, as behind a proxy; repeatable."""
-    base_path: str | None = option(default=None)
+    base_path: str | None = option(None)
     """Path of the page behind a proxy, such as /votes."""
-    no_browser: bool = option(default=False)
+    no_browser: bool = option(False)
     """Do not open a browser."""
-    forget: str | None = option(default=None, needs="out", excludes=("items", "media", "demo"))
+    forget: str | None = option(None, needs="out", excludes=("items", "media", "demo"))
     """Remove this person and their answers from the folder, and end; the model is learned again
     without them.
     """

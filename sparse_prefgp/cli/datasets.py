@@ -24,11 +24,11 @@ EXAMPLE = "Example: sparse-prefgp datasets boston"
 class DatasetsOptions:
     """Which one."""
 
-    name: str | None = option(default=None, metavar="[NAME]", argument=True)
+    name: str | None = option(None, metavar="[NAME]", argument=True)
     """Fetch this one."""
-    refresh: bool = option(default=False, needs="name")
+    refresh: bool = option(False, needs="name")
     """Download it again; it must be the same as before."""
-    out: Path | None = option(default=None, needs="name")
+    out: Path | None = option(None, needs="name")
     """Also write its tables into this folder, as the CSV files that fit reads."""
     overwrite: bool = same_as(Shared, "overwrite")
     """Replace files in --out that exist."""
@@ -37,13 +37,9 @@ class DatasetsOptions:
 @command(threads=False)
 def datasets(console: Output, options: DatasetsOptions) -> None:
     """List the public data sets, or fetch one and say where it is and how to cite it."""
-    if options.name is None:
-        _list(console)
-    else:
+    if options.name is not None:
         _fetch(console, options.name, options)
-
-
-def _list(console: Output) -> None:
+        return
     from sparse_prefgp.datasets import describe, names
     from sparse_prefgp.datasets.loading import where
 

@@ -21,22 +21,22 @@ EXAMPLE = "Example: sparse-prefgp demo --picture demo.png"
 class DemoOptions:
     """What is made and fitted, and where to."""
 
-    out: Path | None = option(default=None)
+    out: Path | None = option(None)
     """Also write the files that fit writes."""
-    duels: int = option(default=5_000, least=1, most=10_000_000)
+    duels: int = option(5_000, least=1, most=10_000_000)
     """How many duels to make."""
-    approximation: str = option(default="vfe")
+    approximation: str = option("vfe")
     """As for fit."""
-    inducing: int | None = option(default=None, least=1)
+    inducing: int | None = option(None, least=1)
     """As for fit."""
-    kernel: str = option(default="linear+matern52")
+    kernel: str = option("linear+matern52")
     """As for fit."""
-    max_iterations: int = option(default=50, least=1)
+    max_iterations: int = option(50, least=1)
     """As for fit."""
     seed: int = same_as(FitSettings, "seed")
-    report: bool = option(default=False, needs="out")
+    report: bool = option(False, needs="out")
     """With --out, also write report.html."""
-    picture: Path | None = option(default=None)
+    picture: Path | None = option(None)
     """Draw the best items and the calibration next to each other here (.png)."""
     overwrite: bool = same_as(Shared, "overwrite")
 

@@ -22,14 +22,14 @@ EXAMPLE = "Example: sparse-prefgp fit battles.csv --out fitted"
 class Folder(OwnClasses):
     """What a fit is written to, and what is kept of one that is killed."""
 
-    out: Path | None = option(default=None, kind=Path)
+    out: Path | None = option(None, kind=Path)
     """Folder for metrics.json, ranking.csv, model/ and pictures/: a new one or, with --overwrite,
     that of an earlier fit. Without it nothing is written.
     """
     overwrite: bool = same_as(Shared, "overwrite", needs="out")
-    report: bool = option(default=False, needs="out")
+    report: bool = option(False, needs="out")
     """Also write report.html: tables and pictures."""
-    checkpoint_every: int = option(default=10, least=1, needs="out")
+    checkpoint_every: int = option(10, least=1, needs="out")
     """Optimiser steps between two checkpoints, kept in --out until the fit has succeeded."""
     resume: bool = same_as(Shared, "resume", needs="out")
 

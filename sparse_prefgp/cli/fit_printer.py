@@ -32,7 +32,7 @@ class Printer(stages.Reporter):
         :param show_columns: print how the columns of a table from files were read.
         """
         self._console, self._out, self._show_columns = console, out, show_columns
-        self._holdout: Holdout | StreamHoldout | None = None
+        self._holdout: Any = None
         self._noted: set[str] = set()
 
     def started(self, stage: str, about: Any = None) -> AbstractContextManager[Any]:
@@ -44,14 +44,14 @@ class Printer(stages.Reporter):
             return compare_bar(console)
         if stage == stages.LOADING:
             import_tensorflow(console)
-        if stage == stages.PLACING and not isinstance(self._holdout, StreamHoldout):
+        if stage == stages.PLACING and not self._holdout.streamed:
             return console.status("Placing inducing inputs …")
         if stage in (stages.FITTING, stages.ALIKE, stages.UNDATED, stages.REFITTING):
             return passes_bar(console) if about.streamed else _steps(console, about, stage)
         if stage == stages.SCORING:
             return console.status("Scoring the held-out duels …")
         if stage == stages.WRITING:
-            if not isinstance(self._holdout, StreamHoldout):
+            if not self._holdout.streamed:
                 return counting_bar(console, "Ranking the items and drawing")
             if self._holdout.train.items is not None:
                 return counting_bar(console, "Ranking the items")
@@ -63,7 +63,7 @@ class Printer(stages.Reporter):
             self._console.tell(*result.read_as.lines())
         elif stage == stages.HOLDING:
             self._holdout = result
-            if isinstance(result, StreamHoldout):
+            if result.streamed:
                 _print_stream(self._console, result)
             else:
                 _print_data(self._console, result, self._show_columns)
@@ -81,23 +81,19 @@ class Printer(stages.Reporter):
         elif stage == stages.SCORING:
             self._console.tell(*answer_parts(result))
         elif stage == stages.WRITING:
-            self._print_written(result)
+            holdout, noun = self._holdout, self._holdout.noun
+            everything = holdout.settings.refit or not holdout.num_test
+            written = Text(f"Written to {self._out}: {', '.join(result)}")
+            self._console.print(written, soft_wrap=True)
+            part = f"all {noun}" if everything else f"the training {noun} alone"
+            remedy = "" if everything or holdout.streamed else "; --refit fits it to all of them"
+            self._console.tell(f"The model that is kept was fitted to {part}{remedy}.")
 
     def note(self, text: str) -> None:
         """In yellow, and once."""
         if text not in self._noted:
             self._noted.add(text)
             self._console.print(Text(f"Note: {text}", style="yellow"))
-
-    def _print_written(self, names: Sequence[str]) -> None:
-        holdout = self._holdout
-        assert holdout is not None
-        everything = holdout.settings.refit or not holdout.num_test
-        noun = holdout.noun
-        self._console.print(Text(f"Written to {self._out}: {', '.join(names)}"), soft_wrap=True)
-        part = f"all {noun}" if everything else f"the training {noun} alone"
-        remedy = "" if everything or holdout.streamed else "; --refit fits it to all of them"
-        self._console.tell(f"The model that is kept was fitted to {part}{remedy}.")
 
 
 @contextmanager

@@ -21,9 +21,9 @@ EXAMPLE = "Example: sparse-prefgp meet --model fitted --duels ann.csv --ask 10"
 class Answers(AboutSets):
     """Whom to meet."""
 
-    duels: Path | None = option(default=None)
+    duels: Path | None = option(None)
     """Duels of the new person: columns winner and loser hold item ids."""
-    people: Path | None = option(default=None)
+    people: Path | None = option(None)
     """A row with the features of the new person, for a model fitted with --people."""
 
 
@@ -31,7 +31,7 @@ class Answers(AboutSets):
 class MeetOptions:
     """What is wanted."""
 
-    ask: int = option(default=0, least=0)
+    ask: int = option(0, least=0)
     """Suggest this many pairs to ask the person next: those that tell most."""
     level: float = same_as(Shared, "level")
     seed: int = same_as(FitSettings, "seed")

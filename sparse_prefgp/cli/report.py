@@ -21,11 +21,11 @@ class ReportOptions:
 
     folders: list[Path] = option(metavar="DIR...", argument=True)
     """Folders that ablate wrote; several become one report."""
-    out: Path | None = option(default=None)
+    out: Path | None = option(None)
     """Folder for the report; report within DIR by default."""
-    compare: tuple[str, str] | None = option(default=None, metavar="A B")
+    compare: tuple[str, str] | None = option(None, metavar="A B")
     """Compare these two methods on the same seeds; named as in the report."""
-    metric: list[str] | None = option(default=None)
+    metric: list[str] | None = option(None)
     """Only this metric; may be given again."""
 
 

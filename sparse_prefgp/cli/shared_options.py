@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,15 @@ from sparse_prefgp.workflow.fit_sources import Sources
 
 # What an interval holds, unless somebody says.
 LEVEL = 0.95
+# An option that may be given again.
+repeated = partial(option, (), kind=list[str], parse=tuple)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnClasses:
     """What a command imports before anything else."""
 
-    modules: Sequence[str] = option(
-        default=(),
-        kind=list[str],
-        parse=tuple,
-        flag="--import",
-        metavar="MODULE",
-        panel=Panel.MODEL,
-    )
+    modules: Sequence[str] = repeated(flag="--import", metavar="MODULE", panel=Panel.MODEL)
     """Import this Python module first, which registers kernels or approximations of your own; from
     this folder, or an installed one. May be given again.
     """
@@ -56,7 +52,7 @@ class ModelFolder(OwnClasses):
 class SavedModel(ModelFolder):
     """A model, and items that it is asked about."""
 
-    items: Path | None = option(default=None)
+    items: Path | None = option(None)
     """A table of items with the same columns as in fit; by default the items that the model was
     fitted with.
     """
@@ -95,7 +91,7 @@ class ModelAndTable(SavedModel):
     """A model, and a table of answers that is read by its roles."""
 
     columns: Mapping[str, str] | None = option(
-        default=None, kind=str, parse=columns_by_role, metavar="NAME=COLUMN,…"
+        None, kind=str, parse=columns_by_role, metavar="NAME=COLUMN,…"
     )
     """Columns of this table that are called otherwise than in fit, by their names there or by their
     roles, such as judge=rater,surface=ground; roles are judge, person, date, count, weight, grade
@@ -107,21 +103,19 @@ class ModelAndTable(SavedModel):
 class Shared:
     """Of these a command takes what it needs, by `same_as`."""
 
-    overwrite: bool = option(default=False, needs=("out", "picture", "checkpoint"))
+    overwrite: bool = option(False, needs=("out", "picture", "checkpoint"))
     """Replace --out if it exists."""
-    resume: bool = option(default=False)
+    resume: bool = option(False)
     """Resume what was killed or interrupted: give the same command again."""
-    level: float = option(default=LEVEL, above=0.0, below=1.0)
+    level: float = option(LEVEL, above=0.0, below=1.0)
     """Chance that an interval holds the truth, for example 0.9."""
     person: Any = option(
-        default=None,
-        kind=list[str],
-        parse=lambda people: people[0] if len(people) == 1 else people,
+        None, kind=list[str], parse=lambda people: people[0] if len(people) == 1 else people
     )
     """For a model with tastes, whose utility it is; repeatable, for what several people prefer on
     average. By default what all share.
     """
-    at: str | None = option(default=None)
+    at: str | None = option(None)
     """For utilities that move in time, when: date=2014-07-13. By default at the last duel."""
 
 
@@ -129,10 +123,10 @@ class Shared:
 class Written:
     """How much of a result is printed, and where all of it goes."""
 
-    out: Path | None = option(default=None)
+    out: Path | None = option(None)
     """Write all rows here, in the form of its ending: .csv, .tex (LaTeX), .md or .html."""
     overwrite: bool = same_as(Shared, "overwrite")
-    show: int = option(default=MOST_ROWS, least=0)
+    show: int = option(MOST_ROWS, least=0)
     """How many rows to print."""
 
     def check(self, saved: ModelFolder, asked: Mapping[str, Any]) -> None:
@@ -144,7 +138,7 @@ class Written:
 class Drawn(Written):
     """And where it is drawn."""
 
-    picture: Path | None = option(default=None)
+    picture: Path | None = option(None)
     """Draw it here (.png)."""
 
     def check(self, saved: ModelFolder, asked: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ class SharesOptions:
     """
     level: float = same_as(Shared, "level", default=0.9)
     """Chance that an interval holds the truth, for example 0.95."""
-    draws: int = option(default=2_000, least=1, most=10_000_000)
+    draws: int = option(2_000, least=1, most=10_000_000)
     """How many draws of the utilities."""
     seed: int = same_as(FitSettings, "seed")
 

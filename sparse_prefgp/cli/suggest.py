@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
-from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written
+from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written, repeated
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
@@ -37,7 +37,7 @@ class MaybeModel(SavedModel):
     """A model, or none yet."""
 
     model: Path | None = same_as(SavedModel, "model", default=None)  # type: ignore[assignment]
-    first_round: bool = option(default=False, needs=("items",), excludes=("model", "embedding"))
+    first_round: bool = option(False, needs=("items",), excludes=("model", "embedding"))
     """Without a model: random pairs of --items for a first round, in which every item is shown as
     often as every other.
     """
@@ -55,34 +55,34 @@ class MaybeModel(SavedModel):
 class SuggestOptions:
     """How pairs are chosen."""
 
-    pairs: Path | None = option(default=None)
+    pairs: Path | None = option(None)
     """Choose from these pairs alone: columns first and second (or winner and loser) hold item ids.
     """
     columns: Mapping[str, str] | None = same_as(ModelAndTable, "columns", needs=("pairs",))
     """Columns of --pairs that are called otherwise than in fit, such as surface=ground."""
-    batch: int | None = option(default=None, least=1)
+    batch: int | None = option(None, least=1)
     """How many pairs or sets, all different; by default 10, in a first round so many that each item
     is shown twice.
     """
-    set_size: int = option(default=2, least=2)
+    set_size: int = option(2, least=2)
     """How many items are shown at a time, to choose one of: above 2 sets in place of pairs, by the
     score bald.
     """
-    score: str | None = option(default=None)
+    score: str | None = option(None)
     """bald (information), the default, and variance learn all utilities; eubo (expected utility of
     the better one) and thompson look for the best item; settle for who the first ones are.
     """
-    top: int | None = option(default=None, least=1)
+    top: int | None = option(None, least=1)
     """How many the first ones are that the score settle settles; by default 5."""
-    prices: Path | None = option(default=None)
+    prices: Path | None = option(None)
     """For the score settle, with noise by judge: what a vote of each costs, in columns judge and
     price. Whoever is not there is not asked.
     """
-    max_pairs: int = option(default=50_000, least=1)
+    max_pairs: int = option(50_000, least=1)
     """If there are more pairs, look at this many: random ones or, when looking for the best item,
     those of the likeliest best items.
     """
-    at: Sequence[str] = option(default=(), kind=list[str], parse=tuple)
+    at: Sequence[str] = repeated()
     """Only duels in this context, for a model with contexts: surface=clay, repeatable; for
     utilities that move in time when, as date=2014-07-13.
     """

@@ -9,7 +9,7 @@ from typing import Any
 import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
-from sparse_prefgp.cli.shared_options import Drawn, ModelFolder, Shared
+from sparse_prefgp.cli.shared_options import Drawn, ModelFolder, Shared, repeated
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, interval, records, with_intervals
@@ -21,15 +21,15 @@ EXAMPLE = "Example: sparse-prefgp trajectories --model fitted --item Brazil --it
 class TrajectoriesOptions(Drawn):
     """Of whom, from when to when, and where to."""
 
-    item: Sequence[str] = option(default=(), kind=list[str], parse=tuple)
+    item: Sequence[str] = repeated()
     """An item, repeatable; by default those who led most often."""
-    since: str | None = option(default=None)
+    since: str | None = option(None)
     """The first date; by default that of the first duel."""
-    until: str | None = option(default=None)
+    until: str | None = option(None)
     """The last date; by default that of the last duel."""
-    dates: int = option(default=60, least=2, most=10_000)
+    dates: int = option(60, least=2, most=10_000)
     """How many dates at equal distances."""
-    at: Sequence[str] = option(default=(), kind=list[str], parse=tuple)
+    at: Sequence[str] = repeated()
     """Where items stand in contexts, in which: surface=clay, repeatable. By default the average
     over those of the training duels.
     """

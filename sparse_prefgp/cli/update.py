@@ -19,19 +19,19 @@ EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --
 class UpdateOptions(AboutSets):
     """What is added to a model, and where to."""
 
-    duels: Path | None = option(default=None)
+    duels: Path | None = option(None)
     """New duels: columns winner and loser hold item ids; count and tie too."""
     out: Path = option()
     """Folder for the new model: new, empty, or a saved model."""
-    people: Path | None = option(default=None)
+    people: Path | None = option(None)
     """Features of new people, a row each, where the model has features of its people."""
-    in_one_pass: bool = option(default=False, flag="--filter", needs="duels")
+    in_one_pass: bool = option(False, flag="--filter", needs="duels")
     """For utilities that move in time: take the new duels up in one pass, slice by slice, and leave
     the past as it is; by default inference on all duels follows.
     """
-    slices: str | None = option(default=None, needs="in_one_pass")
+    slices: str | None = option(None, needs="in_one_pass")
     """Of this pass: year, quarter, month, week or day; by default those of the model."""
-    max_iterations: int = option(default=0, least=0, excludes="in_one_pass")
+    max_iterations: int = option(0, least=0, excludes="in_one_pass")
     """Also learn the hyperparameters, in at most this many steps."""
     overwrite: bool = same_as(Shared, "overwrite")
 

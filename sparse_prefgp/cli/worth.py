@@ -38,13 +38,11 @@ def steps_of(text: str) -> dict[str, float]:
 class WorthOptions:
     """In what."""
 
-    unit: str = option(default="price")
+    unit: str = option("price")
     """The feature that the others are measured in."""
-    steps: Mapping[str, float] | None = option(
-        default=None, flag="--step", kind=str, parse=steps_of
-    )
+    steps: Mapping[str, float] | None = option(None, flag="--step", kind=str, parse=steps_of)
     """Steps of numeric features in place of 1: time=10,changes=1."""
-    by_item: bool = option(default=False)
+    by_item: bool = option(False)
     """At each item, not at the average one."""
     person: Any = same_as(Shared, "person")
     level: float = same_as(Shared, "level", default=0.9)

@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -124,6 +124,20 @@ def option(default: Any = MISSING, **more: Any) -> Any:
     :param more: the other fields of `Option`.
     """
     return field(default=default, metadata={_KEY: Option(**more)})
+
+
+# The same under the headings of the help.
+of_data, of_columns, held_out, of_model, of_fitting, of_streams = (
+    partial(option, panel=panel)
+    for panel in (
+        Panel.DATA,
+        Panel.COLUMNS,
+        Panel.HELD_OUT,
+        Panel.MODEL,
+        Panel.FITTING,
+        Panel.STREAMS,
+    )
+)
 
 
 def same_as(kind: type, name: str, **changes: Any) -> Any:

@@ -54,17 +54,28 @@ def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
         ("max_iterations", "Limit of iterations", "{:,}".format),
         ("least_gain", f"Least gain of ten iterations, nats per {fit['unit']}", _short),
     )
-    effort = (("evaluations", "Evaluations"), ("sweeps", "Sweeps of inference in all"))
+    effort = (
+        ("evaluations", "Evaluations", "{:,}".format),
+        ("sweeps", "Sweeps of inference in all", "{:,}".format),
+    )
+    facts = [*_there(fit, settings), _evidence(fit)]
+    values = [start["log_evidence"] for start in fit.get("starts", ())]
+    if len(values) > 1:
+        shown = ", ".join("not finite" if v is None else f"{v:,.2f}" for v in values)
+        text = f"number {fit['kept_start'] + 1} (log evidence {shown})"
+        facts.append(Fact(f"Best of {len(values)} starts", text))
+    sweeps, converged = fit.get("inference_sweeps"), fit["converged"]
+    inference = Fact("Inference", fit["inference"], " ", converged)
+    if converged and sweeps is not None:
+        inference = Fact("Inference", f"converged in {counted(sweeps, 'sweep')}", " ")
     return [
-        *_there(fit, settings),
-        _evidence(fit),
-        *_starts(fit),
+        *facts,
         Fact("The optimiser", fit["optimiser_message"], " ", fit["optimiser_converged"]),
         Fact("Kernel variance, in units of the noise", _listed(fit["kernel_variances"])),
         *_about_duels(fit),
         *_of_groups(fit),
-        _inference(fit),
-        *_there(fit, [(key, label, "{:,}".format) for key, label in effort]),
+        inference,
+        *_there(fit, effort),
     ]
 
 
@@ -106,15 +117,6 @@ def _evidence(fit: Mapping[str, Any]) -> Fact:
         f"{counted(fit['iterations'], 'iteration')} in {fit['seconds']:.1f} s{how}"
     )
     return Fact("Log evidence", text, " ")
-
-
-def _starts(fit: Mapping[str, Any]) -> list[Fact]:
-    values = [start["log_evidence"] for start in fit.get("starts", ())]
-    if len(values) < 2:
-        return []
-    shown = ", ".join("not finite" if v is None else f"{v:,.2f}" for v in values)
-    text = f"number {fit['kept_start'] + 1} (log evidence {shown})"
-    return [Fact(f"Best of {len(values)} starts", text)]
 
 
 def _about_duels(fit: Mapping[str, Any]) -> list[Fact]:
@@ -159,13 +161,6 @@ def _of_groups(fit: Mapping[str, Any]) -> list[Fact]:
             text = f"{ends} {of_model}, median {ratios['median']:.2g}"
         facts.append(Fact(label, text))
     return facts
-
-
-def _inference(fit: Mapping[str, Any]) -> Fact:
-    sweeps, converged = fit.get("inference_sweeps"), fit["converged"]
-    if converged and sweeps is not None:
-        return Fact("Inference", f"converged in {counted(sweeps, 'sweep')}", " ")
-    return Fact("Inference", fit["inference"], " ", converged)
 
 
 def answer_parts(figures: Mapping[str, Any]) -> list[str | Table]:
@@ -306,18 +301,26 @@ def fit_report(
         for key, heading in headings.items()
         if key in figures
     ]
+    # Figures of before say nothing of it.
+    read_as = figures.get("read_as")
+    reading = [] if read_as is None else [f"{x}." for x in ReadAs.from_dict(read_as).lines()]
+    fit, data = figures.get("refit_fit", figures["fit"]), figures["data"]
+    subtitle = [f"{fit['approximation']}, {fit['kernel']} kernel", "sparse-prefgp"]
+    if data.get("duels") is not None:
+        answers = counted(data["duels"], _unit(figures))
+        subtitle.insert(0, f"{counted(data['items'], 'item')}, {answers}")
     versions = [("seed", str(figures["seed"])), *figures.get("versions", {}).items()]
     line = command if command is None or isinstance(command, str) else shlex.join(command)
     sections = [
         *answer_sections(figures, notes),
         *_items(ranking, learned_from(figures)),
         Section("Pictures", pictures=pictures),
-        Section("How the table was read", sentences=_reading(figures)),
+        Section("How the table was read", sentences=reading),
         Section("The data", tables=[facts_table("", _data(figures, data_rows))]),
         *fits,
         Section("To repeat this", code=line or "", tables=[facts_table("", versions)]),
     ]
-    return Report(title, _subtitle(figures), sections_of(sections))
+    return Report(title, " · ".join(subtitle), sections_of(sections))
 
 
 def _unit(figures: Mapping[str, Any]) -> str:
@@ -327,15 +330,6 @@ def _unit(figures: Mapping[str, Any]) -> str:
 def _nouns(figures: Mapping[str, Any]) -> str:
     """What was asked: `duels`, `choices`, `answers`."""
     return f"{_unit(figures)}s"
-
-
-def _subtitle(figures: Mapping[str, Any]) -> str:
-    fit, data = figures.get("refit_fit", figures["fit"]), figures["data"]
-    parts = [f"{fit['approximation']}, {fit['kernel']} kernel", "sparse-prefgp"]
-    if data.get("duels") is not None:
-        what = f"{counted(data['items'], 'item')}, {counted(data['duels'], _unit(figures))}"
-        parts.insert(0, what)
-    return " · ".join(parts)
 
 
 def _items(ranking: Ranking | None, learned: str) -> list[Section]:
@@ -354,12 +348,6 @@ def _items(ranking: Ranking | None, learned: str) -> list[Section]:
         part = table.part(TOP, last, "")
         sections.append(Section(rest, more, tables=[part], folded=True))
     return sections
-
-
-def _reading(figures: Mapping[str, Any]) -> list[str]:
-    """What was made of the table of answers; nothing of figures of before."""
-    found = figures.get("read_as")
-    return [] if found is None else [f"{line}." for line in ReadAs.from_dict(found).lines()]
 
 
 def _data(

@@ -77,7 +77,7 @@ def decide_in_time(
     :param is_open: no kernel was named, and the model has the default.
     """
     work = _Deciding(holdout, watch)
-    work.count(report)
+    work.reports.append(report)
     moving = next(term for term in holdout.settings.kernel_choice.terms if isinstance(term, Moving))
     best = _Fitted(model, report, "+".join(moving.kernels), (str(model.in_time.slices),))
     told: dict[str, Any] = {}
@@ -105,28 +105,25 @@ class _Fitted:
     hopeful: bool = True
     """Whether more steps may be worth it."""
 
+    def told(self) -> dict[str, Any]:
+        """Plain values for `metrics.json`."""
+        return {"kernel": self.kernel, "slices": self.slices[0], "gain": self.gain}
+
 
 def _is_finer(one: str, other: str) -> bool:
     return [*SLICES].index(one) > [*SLICES].index(other)
-
-
-def _told(fitted: _Fitted) -> dict[str, Any]:
-    return {"kernel": fitted.kernel, "slices": fitted.slices[0], "gain": fitted.gain}
 
 
 class _Deciding:
     """The decisions of one fit, and what they cost."""
 
     def __init__(self, holdout: Holdout, watch: FitCallbacks) -> None:
-        self._holdout, self._watch, self._reports = holdout, watch, list[Any]()
-
-    def count(self, report: OptimisationReport) -> None:
-        self._reports.append(report)
+        self._holdout, self._watch, self.reports = holdout, watch, list[Any]()
 
     def counted(self, report: OptimisationReport) -> OptimisationReport:
         """A report, of the effort of all."""
         names = ("iterations", "evaluations", "failed_evaluations", "sweeps", "seconds")
-        sums = {name: sum(getattr(one, name) for one in self._reports) for name in names}
+        sums = {name: sum(getattr(one, name) for one in self.reports) for name in names}
         return replace(report, **sums)
 
     def learned(self, model: Any, trial: Callable[[Progress], None] | None = None) -> Any:
@@ -144,7 +141,7 @@ class _Deciding:
         report = optimise(
             model, settings.max_iterations, callback=step, least_gain=settings.least_gain
         )
-        self.count(report)
+        self.reports.append(report)
         return report
 
     def asked_again(self, fitted: _Fitted) -> _Fitted:
@@ -168,14 +165,14 @@ class _Deciding:
         """
         from sparse_prefgp.learning.limits import hardly_returning
 
-        best, told = first, [_told(first)]
+        best, told = first, [first.told()]
         for name in OTHERS:
             other = self.tried(name, best)
             if name not in SLOW and other.hopeful and not other.report.converged:
                 report = self.learned(other.model)
                 gain = other.gain + report.log_evidence - other.report.log_evidence
                 other = replace(other, report=report, gain=gain)
-            told.append(_told(other))
+            told.append(other.told())
             if other.gain >= best.gain + WORTH:
                 told[-1]["returns"] = not any(hardly_returning(other.model))
                 best = other if told[-1]["returns"] else best

@@ -9,8 +9,6 @@ import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -71,8 +69,8 @@ class KernelStarts(Protocol):
 class KernelChoice:
     """A sum of kernels by name."""
 
-    parts: tuple[str, ...]
-    """The terms as the grammar writes them, such as `("linear", "matern52")`."""
+    terms: tuple[Term, ...]
+    """As trees."""
 
     @classmethod
     def parse(cls, text: str) -> KernelChoice:
@@ -90,12 +88,12 @@ class KernelChoice:
         :raises ValueError: what cannot be read, an unknown name (the message has the nearest one),
             or a term twice.
         """
-        return cls(tuple(map(str, parsed(text))))
+        return cls(parsed(text))
 
-    @cached_property
-    def terms(self) -> tuple[Term, ...]:
-        """The terms as trees."""
-        return parsed("+".join(self.parts))
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The terms as the grammar writes them, such as `("linear", "matern52")`."""
+        return tuple(map(str, self.terms))
 
     def build(
         self,
@@ -137,10 +135,15 @@ class KernelChoice:
         maker = _Maker(num_features, features, starts)
         terms: list[Kernel] = []
         for term in self.terms:
-            if isinstance(term, Plain) and term.name.startswith(ADDITIVE):
-                terms += [_of_group(term.name, group, len(groups)) for group in groups]
-            else:
+            if not isinstance(term, Plain) or not term.name.startswith(ADDITIVE):
                 terms.append(maker.kernel(term))
+                continue
+            make = getattr(gpflow.kernels, STATIONARY_KERNELS[term.name.removeprefix(ADDITIVE)])
+            for group in groups:
+                seen = list(group.columns)
+                scales = np.full(len(seen), math.sqrt(len(seen)))
+                kernel = make(variance=1.0 / len(groups), lengthscales=scales, active_dims=seen)
+                terms.append(_limited(kernel))
         return terms[0] if len(terms) == 1 else gpflow.kernels.Sum(terms)
 
     def term_names(
@@ -148,11 +151,12 @@ class KernelChoice:
     ) -> tuple[str, ...]:
         """A name for each term of `build`; those of an additive kernel end in their group."""
         groups = single_columns(num_features) if groups is None else groups
-        names = [
-            [f"{part}[{group.name}]" for group in groups] if part.startswith(ADDITIVE) else [part]
+        ends = [f"[{group.name}]" for group in groups]
+        return tuple(
+            part + end
             for part in self.parts
-        ]
-        return tuple(chain.from_iterable(names))
+            for end in (ends if part.startswith(ADDITIVE) else [""])
+        )
 
     def check_columns(
         self,
@@ -196,8 +200,8 @@ class KernelChoice:
     @property
     def first_stage(self) -> KernelChoice:
         """The same before columns get a lengthscale each."""
-        terms = [replace(x, ard=False) if isinstance(x, Plain) else x for x in self.terms]
-        return KernelChoice(tuple(map(str, terms)))
+        terms = (replace(x, ard=False) if isinstance(x, Plain) else x for x in self.terms)
+        return KernelChoice(tuple(terms))
 
     @property
     def taste(self) -> KernelChoice:
@@ -205,7 +209,7 @@ class KernelChoice:
         or the linear ones where there are none, and an effect of each item."""
         plain = [term for term in self.terms if term != PAIR and not of_items(term)]
         own = [term for term in plain if not _is_linear(term)] or plain
-        return KernelChoice((*map(str, own), str(ITEM))).first_stage
+        return KernelChoice((*own, ITEM)).first_stage
 
     @property
     def named_columns(self) -> tuple[str, ...]:
@@ -399,16 +403,6 @@ def _product(kernels: list[Kernel]) -> Kernel:
         if not keep and hasattr(kernel, "variance"):
             gpflow.set_trainable(kernel.variance, False)
     return gpflow.kernels.Product(kernels)
-
-
-def _of_group(name: str, group: FeatureGroup, count: int) -> Kernel:
-    """One of so many terms of an additive kernel."""
-    import gpflow
-
-    make = getattr(gpflow.kernels, STATIONARY_KERNELS[name.removeprefix(ADDITIVE)])
-    scales = np.full(len(group.columns), math.sqrt(len(group.columns)))
-    active = list(group.columns)
-    return _limited(make(variance=1.0 / count, lengthscales=scales, active_dims=active))
 
 
 @dataclass(frozen=True)
