@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import MISTAKE, Output, clock, counting_bar, import_tensorflow
-from sparse_prefgp.support.options import option
+from sparse_prefgp.support.options import option, option_class
 from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.support.words import escaped
 from sparse_prefgp.tell.tables import facts_table
@@ -28,7 +27,7 @@ EXAMPLE = (
 FAULT = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class AblateOptions:
     """Which study, where to, and who does the runs."""
 
@@ -61,7 +60,7 @@ def ablate(console: Output, options: AblateOptions) -> None:
     own = OwnModules(tuple(options.modules or ()), folders)
     own.load()
     study = read_study(options.config)
-    console.print(Text(f"{study.title}: {len(expand(study)):,} runs"))
+    console.tell(f"{study.title}: {len(expand(study)):,} runs")
     import_tensorflow(console)
     with _progress(console) as progress:
         given = {name: getattr(options, name) for name in ("workers", "dask", "retry_failed")}

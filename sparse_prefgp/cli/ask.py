@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
@@ -18,7 +16,7 @@ from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.cli.shared_options import repeated
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.support.words import counted, escaped, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
@@ -47,7 +45,7 @@ def until_of(text: str) -> tuple[int | None, float | None]:
     return (None, 60.0 * int(match[1])) if match[2] else (int(match[1]), None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class AskOptions:
     """What is asked, of whom, and where answers go."""
 
@@ -126,10 +124,7 @@ def ask(console: Output, options: AskOptions) -> None:
     folder = options.out or (DEMO if options.demo else None)
     if folder is None:
         raise ValueError("Nowhere to keep the votes was given; give a folder (--out votes).")
-
-    def say(sentence: str) -> None:
-        console.print(Text(sentence), soft_wrap=True)
-
+    say = console.line
     if options.forget is not None:
         with held(folder, "ask"):
             removed = forget(folder, options.forget)

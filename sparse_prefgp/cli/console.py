@@ -78,6 +78,14 @@ def sentences(
 class PlainConsole(Console):
     """A console on which no text that is shown steers the terminal."""
 
+    def line(self, text: str) -> None:
+        """Print a text in one line, however wide: commands and paths are copied."""
+        self.print(Text(text), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Print what to know, in yellow."""
+        self.print(Text(f"Note: {text}", style="yellow"))
+
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
@@ -131,13 +139,13 @@ class Output(PlainConsole):
             from sparse_prefgp.plotting.canvas import save
 
             save(draw().figure, picture)
-            self.print(Text(f"Drawn in {picture}."), soft_wrap=True)
+            self.line(f"Drawn in {picture}.")
         self.finish({**result.to_dict(), **figures}, out)
 
     def finish(self, result: Any, out: Path | None) -> None:
         """Say where it was written, if it was, and print the result, if as JSON."""
         if out is not None:
-            self.print(Text(f"Written to {out}."), soft_wrap=True)
+            self.line(f"Written to {out}.")
         self.manners.emit(result)
 
 
@@ -158,7 +166,7 @@ def _stop(message: str, code: int, error: BaseException) -> None:
 
 
 @contextmanager
-def _notes(console: Console, shown: list[str]) -> Iterator[None]:
+def _notes(console: PlainConsole, shown: list[str]) -> Iterator[None]:
 
     def show(
         message: Warning | str,
@@ -172,7 +180,7 @@ def _notes(console: Console, shown: list[str]) -> Iterator[None]:
         # Other packages' deprecations mean nothing to whoever runs a command.
         if "sparse_prefgp" in filename and text not in shown:
             shown.append(text)
-            console.print(Text(f"Note: {text}", style="yellow"))
+            console.note(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

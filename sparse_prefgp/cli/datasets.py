@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar
 from sparse_prefgp.cli.shared_options import Shared
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.tell.tables import Column, Table, facts_table
 
 if TYPE_CHECKING:
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: sparse-prefgp datasets boston"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class DatasetsOptions:
     """Which one."""
 
@@ -88,7 +85,7 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
             f"sparse-prefgp datasets {known.name} --out {known.name}"
         )
         words = _next(known, files) if ready else words
-        console.print(Text(words), soft_wrap=True)
+        console.line(words)
     result = _plain(known) | {"files": {file: str(path) for file, path in files.items()}}
     console.manners.emit(result)
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar
 from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.cli.shared_options import Shared
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp demo --picture demo.png"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class DemoOptions:
     """What is made and fitted, and where to."""
 
@@ -55,13 +52,10 @@ def demo(console: Output, options: DemoOptions) -> None:
     own = ("approximation", "inducing", "kernel", "max_iterations", "seed")
     settings = FitSettings(**{name: getattr(options, name) for name in own})
     tables = demo_tables(options.duels, options.seed)
-    console.print(
-        Text(
-            "442 patients from scikit-learn's diabetes data are the items. In each duel two of "
-            "them, drawn at random, are compared by how far the disease has progressed after "
-            "a year; the larger value wins, after each has got noise of "
-            f"{NOISE_SHARE:g} standard deviations."
-        )
+    console.tell(
+        "442 patients from scikit-learn's diabetes data are the items. In each duel two of them, "
+        "drawn at random, are compared by how far the disease has progressed after a year; the "
+        f"larger value wins, after each has got noise of {NOISE_SHARE:g} standard deviations."
     )
     output = fit(
         *tables,
@@ -78,12 +72,8 @@ def demo(console: Output, options: DemoOptions) -> None:
         with counting_bar(console, "Ranking") as progress:
             ranking = rank_items(output.model, settings.seed, progress)
         write_overview(options.picture, ranking, output.held_out)
-        console.print(Text(f"Drawn in {options.picture}."), soft_wrap=True)
+        console.line(f"Drawn in {options.picture}.")
     console.manners.emit(output.figures)
-    console.print(
-        Text(
-            "Next, your own data: sparse-prefgp fit --items items.csv --duels duels.csv "
-            "--out fitted"
-        ),
-        soft_wrap=True,  # a command is copied, so it must stay in one line
+    console.line(
+        "Next, your own data: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,14 +11,14 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared, inputs_of
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp evaluate --model fitted --duels new_duels.csv"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class EvaluateOptions(AboutSets):
     """What a model is scored on, and where to."""
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 
 EXAMPLE = "Example: sparse-prefgp explain --model fitted --first 12 --second 7"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class PairItems(SavedModel):
     """The model, and the items that a pair may be of."""
 
@@ -22,7 +21,7 @@ class PairItems(SavedModel):
     embedding: Any = same_as(SavedModel, "embedding", needs="first")
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class ExplainOptions:
     """Which pair."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.cli.shared_options import OwnClasses, Shared
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -18,7 +17,7 @@ _SHOWN = 10
 EXAMPLE = "Example: sparse-prefgp fit battles.csv --out fitted"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Folder(OwnClasses):
     """What a fit is written to, and what is kept of one that is killed."""
 

@@ -83,8 +83,7 @@ class Printer(stages.Reporter):
         elif stage == stages.WRITING:
             holdout, noun = self._holdout, self._holdout.noun
             everything = holdout.settings.refit or not holdout.num_test
-            written = Text(f"Written to {self._out}: {', '.join(result)}")
-            self._console.print(written, soft_wrap=True)
+            self._console.line(f"Written to {self._out}: {', '.join(result)}")
             part = f"all {noun}" if everything else f"the training {noun} alone"
             remedy = "" if everything or holdout.streamed else "; --refit fits it to all of them"
             self._console.tell(f"The model that is kept was fitted to {part}{remedy}.")
@@ -93,7 +92,7 @@ class Printer(stages.Reporter):
         """In yellow, and once."""
         if text not in self._noted:
             self._noted.add(text)
-            self._console.print(Text(f"Note: {text}", style="yellow"))
+            self._console.note(text)
 
 
 @contextmanager
@@ -145,11 +144,9 @@ def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
         inducing = ", inducing inputs whose number is found first"
     test = f"; {holdout.num_test:,} test {noun}" if holdout.num_test else ""
     engine = "" if settings.engine == DEFAULT_ENGINE else f", engine {settings.engine_choice}"
-    console.print(
-        Text(
-            f"Model: {settings.approximation_choice}, {settings.kernel_choice} kernel{inducing}"
-            f"{engine}, {holdout.num_train:,} training {noun}{test}"
-        )
+    console.tell(
+        f"Model: {settings.approximation_choice}, {settings.kernel_choice} kernel{inducing}"
+        f"{engine}, {holdout.num_train:,} training {noun}{test}"
     )
 
 

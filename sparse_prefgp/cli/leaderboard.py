@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
-
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.cli.fit_printer import Printer
 from sparse_prefgp.cli.shared_options import Shared, anchor_of
 from sparse_prefgp.io.forms import Form
-from sparse_prefgp.support.options import Panel, names, option, same_as
+from sparse_prefgp.support.options import Panel, names, option, option_class, same_as
 from sparse_prefgp.tell.result import MOST_ROWS
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.settings import FitSettings
@@ -23,7 +21,7 @@ from sparse_prefgp.workflow.settings import FitSettings
 EXAMPLE = "Example: sparse-prefgp leaderboard battles.csv --style length --out board"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class BoardOptions(Form):
     """The battles, what is made of their columns, and where to."""
 
@@ -106,4 +104,4 @@ def leaderboard(console: Output, options: BoardOptions) -> None:
     console.tell(*(one for one in parts if not isinstance(one, str) or one not in noted))
     console.finish(found.to_dict(), options.out)
     if options.out is not None:
-        console.print(Text(f"Open {options.out / 'board.html'} in a browser."), soft_wrap=True)
+        console.line(f"Open {options.out / 'board.html'} in a browser.")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
 from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared, Written
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.tell.tables import Column, Table
 from sparse_prefgp.workflow.settings import FitSettings
@@ -17,7 +16,7 @@ from sparse_prefgp.workflow.settings import FitSettings
 EXAMPLE = "Example: sparse-prefgp meet --model fitted --duels ann.csv --ask 10"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Answers(AboutSets):
     """Whom to meet."""
 
@@ -27,7 +26,7 @@ class Answers(AboutSets):
     """A row with the features of the new person, for a model fitted with --people."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class MeetOptions:
     """What is wanted."""
 

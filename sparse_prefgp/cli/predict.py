@@ -11,7 +11,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, kept_from, open_model
 from sparse_prefgp.cli.shared_options import LEVEL, AboutSets, ModelAndTable, Shared, Written
 from sparse_prefgp.data.vectors import vector_rows
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import (
@@ -33,7 +33,7 @@ ITEMS_NAMED, FEATURES_NAMED = 3, 3
 EXAMPLE = "Example: sparse-prefgp predict --model fitted --pairs pairs.csv --out predicted.csv"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class PredictOptions(AboutSets):
     """What is predicted."""
 

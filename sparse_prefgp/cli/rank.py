@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, kept_from, open_model
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, Written, anchor_of, repeated
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp rank --model fitted --items next_month.csv --out ranking.csv"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class RankOptions:
     """How items are ranked."""
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
-from sparse_prefgp.support.options import option
+from sparse_prefgp.support.options import option, option_class
 
 EXAMPLE = "Example: sparse-prefgp report boston --compare FITC VFE"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class ReportOptions:
     """What is reported, and where to."""
 
@@ -49,9 +46,7 @@ def report(console: Output, options: ReportOptions) -> None:
     if failed := failed_runs(written.results.records):
         warnings.warn(failed, stacklevel=1)
     for note in written.notes:
-        console.print(Text(f"Note: {note}", style="yellow"))
+        console.note(note)
     page = written.folder / "report.html"
-    console.print(
-        Text(f"Written to {page}, with tables and figures in the same folder."), soft_wrap=True
-    )
+    console.line(f"Written to {page}, with tables and figures in the same folder.")
     console.manners.emit(written.to_dict())

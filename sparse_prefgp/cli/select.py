@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.cli.shared_options import OwnClasses, Shared
 from sparse_prefgp.disk.folders import held
 from sparse_prefgp.io.forms import FORM_OPTIONS
-from sparse_prefgp.support.options import names, option, part_of, same_as
+from sparse_prefgp.support.options import names, option, option_class, part_of, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.kernel_grammar import listed
 from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, Candidate, candidates_from
@@ -54,7 +54,7 @@ TABLES = part_of(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Candidates:
     """What is compared, in one of two forms."""
 
@@ -91,7 +91,7 @@ class Candidates:
         return candidates_from(self.kernels, self.approximations, numbers or [None])
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class TableOptions(OwnClasses):
     """Where the table is written to, and what is kept of a comparison that is killed."""
 

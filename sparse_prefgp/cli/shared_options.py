@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
-from sparse_prefgp.support.options import Panel, option, same_as
+from sparse_prefgp.support.options import Panel, option, option_class, same_as
 from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.tell.result import MOST_ROWS
 from sparse_prefgp.workflow.fit_sources import Sources
@@ -22,7 +21,7 @@ LEVEL = 0.95
 repeated = partial(option, (), kind=list[str], parse=tuple)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class OwnClasses:
     """What a command imports before anything else."""
 
@@ -35,7 +34,7 @@ class OwnClasses:
         OwnModules(tuple(self.modules), (str(Path.cwd()),)).load()
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class ModelFolder(OwnClasses):
     """What a command of a fitted model begins with."""
 
@@ -48,7 +47,7 @@ class ModelFolder(OwnClasses):
         return ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class SavedModel(ModelFolder):
     """A model, and items that it is asked about."""
 
@@ -86,7 +85,7 @@ def columns_by_role(text: str) -> dict[str, str]:
     return columns
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class ModelAndTable(SavedModel):
     """A model, and a table of answers that is read by its roles."""
 
@@ -99,7 +98,7 @@ class ModelAndTable(SavedModel):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Shared:
     """Of these a command takes what it needs, by `same_as`."""
 
@@ -119,7 +118,7 @@ class Shared:
     """For utilities that move in time, when: date=2014-07-13. By default at the last duel."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Written:
     """How much of a result is printed, and where all of it goes."""
 
@@ -134,7 +133,7 @@ class Written:
         check_file(self.out, self.overwrite, *inputs_of(saved, asked))
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Drawn(Written):
     """And where it is drawn."""
 
@@ -153,7 +152,7 @@ def inputs_of(saved: ModelFolder, asked: Mapping[str, Any]) -> list[Path | None]
     return [*saved.files, *(value for value in asked.values() if isinstance(value, Path))]
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class AboutSets:
     """Answers about sets, in place of duels."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import Drawn, ModelAndTable, Shared
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -19,7 +18,7 @@ EXAMPLE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class SharesOptions:
     """Of which sets."""
 

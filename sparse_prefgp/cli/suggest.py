@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
 from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written, repeated
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -32,7 +31,7 @@ _OF_MODELS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class MaybeModel(SavedModel):
     """A model, or none yet."""
 
@@ -51,7 +50,7 @@ class MaybeModel(SavedModel):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class SuggestOptions:
     """How pairs are chosen."""
 

@@ -10,14 +10,14 @@ import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import Drawn, ModelFolder, Shared, repeated
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, interval, records, with_intervals
 
 EXAMPLE = "Example: sparse-prefgp trajectories --model fitted --item Brazil --item Spain"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class TrajectoriesOptions(Drawn):
     """Of whom, from when to when, and where to."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +9,12 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model, progress_bar
 from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared
 from sparse_prefgp.disk.folders import contents, held
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 
 EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --out updated"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class UpdateOptions(AboutSets):
     """What is added to a model, and where to."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import Drawn, SavedModel, Shared
-from sparse_prefgp.support.options import names, option, same_as
+from sparse_prefgp.support.options import names, option, option_class, same_as
 
 EXAMPLE = "Example: sparse-prefgp worth --model fitted --unit price --step time=10"
 
@@ -34,7 +33,7 @@ def steps_of(text: str) -> dict[str, float]:
     return steps
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class WorthOptions:
     """In what."""
 

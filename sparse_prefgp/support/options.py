@@ -14,11 +14,12 @@ from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from sparse_prefgp.support.checks import check_number, is_number
 from sparse_prefgp.support.words import shortened
 
+T = TypeVar("T")
 _KEY = "option"
 # Of a whole number, where nothing else is declared: what all packages below take.
 MOST = 2**31 - 1
@@ -138,6 +139,12 @@ of_data, of_columns, held_out, of_model, of_fitting, of_streams = (
         Panel.STREAMS,
     )
 )
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def option_class(kind: type[T]) -> type[T]:
+    """Make a frozen dataclass of options, which are given by their names."""
+    return dataclass(frozen=True, kw_only=True)(kind)
 
 
 def same_as(kind: type, name: str, **changes: Any) -> Any:

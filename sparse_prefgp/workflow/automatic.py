@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random import default_rng
 
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import Split, says_itself, split_duels
@@ -258,7 +259,7 @@ def choose(
         table,
         settings.split,
         settings.test_fraction,
-        np.random.default_rng(settings.seed),
+        default_rng(settings.seed),
         max_train=settings.max_train,
     )
     train = table.select(outer.train_rows).without_grades()
@@ -359,7 +360,7 @@ def split_within(table: DuelTable, outer: Split, train: DuelTable, settings: Fit
     if np.isin(asked, known).any():
         return "duels"
     try:
-        plan_folds(train, FOLDS, "items", np.random.default_rng(settings.seed), None)
+        plan_folds(train, FOLDS, "items", default_rng(settings.seed), None)
     except ValueError:  # too few of them
         return "duels"
     return "items"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from sparse_prefgp.analysis.metrics import (
     CalibrationBin,
@@ -296,7 +297,7 @@ def compare(
     duels: Duels | DuelTable,
     settings: CompareSettings | None = None,
     *,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     callback: Callable[[CompareProgress], None] | None = None,
@@ -336,7 +337,7 @@ def compare(
         raise ValueError("resume=True needs the file of a checkpoint; give checkpoint=.")
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
     refuse_without_features(duels)
-    drawn = np.random.default_rng(settings.seed)
+    drawn = default_rng(settings.seed)
     if isinstance(duels, DuelTable):
         named = [name for candidate in listed for name in candidate.kernel_choice.named_columns]
         named += [name for group in settings.groups or () for name in group]
@@ -464,8 +465,8 @@ def fit_candidate(
     whole = candidate.kernel_choice
     kernel = whole.first_stage if first else whole
     chosen = replace(settings.of(candidate), kernel=str(kernel), inducing=inducing)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
+    # Whether it converged is in the result.
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         model, report = fit_model(Training(chosen, train, groups=groups), start=start)
         found = model.predict(test).log_first
     evidence = report.log_evidence / model.graph.weight
@@ -597,7 +598,7 @@ class _Run:
     def _fit_probit(self, train: Duels, fold: Fold) -> None:
         from sparse_prefgp.analysis.rivals import conditional_logit, linear_probit
 
-        rng = np.random.default_rng(self._settings.seed)
+        rng = default_rng(self._settings.seed)
         test = self._plan.events.take(fold.test)
         fit = conditional_logit if test.has_sets or train.events.has_sets else linear_probit
         self._probit.append(fit(train, rng=rng).predict(test, train.items).log_first)

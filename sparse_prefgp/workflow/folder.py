@@ -51,7 +51,7 @@ def check_folder(folder: Path, overwrite: bool = False) -> None:
             f"The output folder {str(folder)!r} holds a finished fit; give another folder, or "
             "--overwrite (overwrite=True)."
         )
-    check_place(Path(os.path.realpath(folder)).parent, folder)
+    check_place(_place_of(folder), folder)
 
 
 def check_contents(folder: Path) -> None:
@@ -86,7 +86,7 @@ def check_checkpoint(folder: Path) -> None:
     """
     foreign = [] if is_checkpoint(folder) else sorted(contents(folder))
     check_replaceable(folder, foreign, "a checkpoint")
-    check_place(Path(os.path.realpath(folder)).parent, folder)
+    check_place(_place_of(folder), folder)
 
 
 def check_not_of_a_fit(folder: Path) -> None:
@@ -94,12 +94,16 @@ def check_not_of_a_fit(folder: Path) -> None:
 
     :raises ValueError: it is one.
     """
-    outer = Path(os.path.realpath(folder)).parent
+    outer = _place_of(folder)
     if folder.resolve().name == MODEL and _is_ours(outer):
         raise ValueError(
             f"{str(folder)!r} is the model of a fit, which {METRICS} and {RANKING} next to it "
             "describe; give another folder."
         )
+
+
+def _place_of(folder: Path) -> Path:
+    return Path(os.path.realpath(folder)).parent
 
 
 def _is_ours(folder: Path) -> bool:

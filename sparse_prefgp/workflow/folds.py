@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels
@@ -91,7 +92,7 @@ def plan_folds(
     duels: Duels | DuelTable,
     folds: int,
     by: str | npt.ArrayLike,
-    rng: np.random.Generator,
+    rng: Generator,
     max_train: int | None,
     leans: Any = (),
 ) -> FoldPlan:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from sparse_prefgp.analysis.metrics import ONE_UTILITY, WITHOUT_DATES
 from sparse_prefgp.data.answers import WIN, Answers, Codes
@@ -38,7 +39,6 @@ from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_inducing_count
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened, some_of
-from sparse_prefgp.workflow.kernel_grammar import Moving
 from sparse_prefgp.workflow.kernel_names import (
     FeatureGroup,
     KernelChoice,
@@ -112,7 +112,7 @@ class Training:
             return None
         return number_of_inducing(len(self.train.distinct_rows()[0]), settings.inducing)
 
-    def sample(self, rng: np.random.Generator) -> Duels:
+    def sample(self, rng: Generator) -> Duels:
         """Duels in memory that stand for all of them."""
         duels: Duels = self.train
         return duels
@@ -144,8 +144,8 @@ class Training:
     def _projections(self) -> dict[Any, FloatArray]:
         return {}
 
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self.settings.seed)
+    def _rng(self) -> Generator:
+        return default_rng(self.settings.seed)
 
     def _seen(self, columns: Sequence[int] | None) -> Duels:
         duels = self.sample(self._rng())
@@ -153,9 +153,7 @@ class Training:
             return duels
         return Duels.from_events(duels.items[:, list(columns)], duels.events)
 
-    def first_inputs(
-        self, rng: np.random.Generator | None = None
-    ) -> FloatArray | AutoInputs | None:
+    def first_inputs(self, rng: Generator | None = None) -> FloatArray | AutoInputs | None:
         """First inducing inputs, k-means centres of the training items; None where there are none.
 
         Where their number is `auto`, the kernel has its starting values; the `AutoInputs` says why
@@ -255,7 +253,7 @@ class Training:
         number = model.inducing_variable.num_inducing
         return bool(number == len(self.train.distinct_rows()[0]))
 
-    def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
+    def learning(self, watch: FitCallbacks, rng: Generator) -> dict[str, Any]:
         """What `optimise` is given for duels in memory."""
         return {"starts": self.settings.starts, "rng": self._rng()}
 
@@ -294,7 +292,7 @@ class Holdout(Training):
     def without_dates(self) -> Holdout:
         """The same duels, to be fitted with utilities of items that stay as they are."""
         settings, choice = self.settings, self.settings.kernel_choice
-        kernel = "+".join("item" if isinstance(x, Moving) else str(x) for x in choice.terms)
+        kernel = "+".join("item" if x.moves else str(x) for x in choice.terms)
         exact = str(settings.approximation_choice)
         plain = replace(settings, dated=False, kernel=kernel, approximation=exact, starts=1)
         return replace(self, settings=plain)
@@ -334,7 +332,7 @@ class Holdout(Training):
         doors = self.table.events.take(self.split.test_rows).pair_doors()
         return Answers.between(*doors.features[doors.decided].T)
 
-    def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
+    def rivals(self, rng: Generator) -> dict[str, Any]:
         """What the model is scored next to."""
         from sparse_prefgp.analysis.rivals import rivals_of
 
@@ -442,7 +440,7 @@ class StreamHoldout(Training):
         """Test rows; their duels would cost a pass."""
         return 0 if self.test is None else self.test.num_rows
 
-    def sample(self, rng: np.random.Generator) -> Duels:
+    def sample(self, rng: Generator) -> Duels:
         """Of the training rows, at most 50,000."""
         duels: Duels = self.train.sample(_SAMPLE, rng)
         return duels
@@ -464,7 +462,7 @@ class StreamHoldout(Training):
         """Nobody has counted the items."""
         return False
 
-    def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
+    def learning(self, watch: FitCallbacks, rng: Generator) -> dict[str, Any]:
         """What `optimise` is given for duels in chunks alone."""
         settings = self.settings
         return {
@@ -475,7 +473,7 @@ class StreamHoldout(Training):
             "progress": watch.chunk,
         }
 
-    def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
+    def rivals(self, rng: Generator) -> dict[str, Any]:
         """What the model is scored next to, fitted to at most 50,000 training rows."""
         from sparse_prefgp.analysis.rivals import rivals_of
 
@@ -517,7 +515,7 @@ def fit_model(
     watch: FitCallbacks = FitCallbacks(),  # noqa: B008
     checkpoint: Checkpoint | None = None,
     inputs: FloatArray | AutoInputs | None = None,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     model: Any = None,
     start: FloatArray | None = None,
 ) -> tuple[Any, Any]:
@@ -536,7 +534,7 @@ def fit_model(
     from sparse_prefgp.learning.tastes import begin_tastes
 
     settings = training.settings
-    rng = np.random.default_rng(settings.seed) if rng is None else rng
+    rng = default_rng(settings.seed) if rng is None else rng
     again = model is not None
     if not again:
         model = training.model(training.first_inputs(rng) if inputs is None else inputs)
@@ -624,7 +622,7 @@ def predict_held_out(holdout: Holdout | StreamHoldout, model: Any, other: Any = 
     from sparse_prefgp.analysis.forecasts import with_forecasts
     from sparse_prefgp.analysis.scoring import score_events
 
-    rivals = holdout.rivals(np.random.default_rng(holdout.settings.seed))
+    rivals = holdout.rivals(default_rng(holdout.settings.seed))
     scored = score_events(
         model,
         rivals,
@@ -711,9 +709,9 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
             "as nothing tells of who wins.",
             stacklevel=3,
         )
-        split = split_duels(table, "duels", 0.0, np.random.default_rng(settings.seed))
+        split = split_duels(table, "duels", 0.0, default_rng(settings.seed))
     if split is None:
-        rng = np.random.default_rng(settings.seed)
+        rng = default_rng(settings.seed)
         split = split_duels(
             table, settings.split, settings.test_fraction, rng, max_train=settings.max_train
         )

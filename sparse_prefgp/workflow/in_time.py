@@ -239,8 +239,7 @@ class _Deciding:
 
         holdout, some = self._holdout, np.sort(some)
         rows = holdout.split.train_rows[some]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what was said of the whole
+        with warnings.catch_warnings(action="ignore"):  # what was said of the whole
             duels = holdout.table.to_duels(rows, transform=holdout.train.transform)
             part = replace_parts(model, duels)
         sites = np.zeros((part.graph.num_sites, 2))
@@ -290,8 +289,7 @@ class _Deciding:
             return None
         before = self._of_rows(model, np.flatnonzero(~late))
         asked = Asked(events.take(rows[late]), before.inputs.of_items())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             scores = score_events(before, {}, [asked]).scores()
         return float(scores[MODEL]["nlp_nats"])
 

@@ -28,10 +28,7 @@ from sparse_prefgp.workflow.kernel_grammar import (
     Product,
     Sum,
     Term,
-    columns_of,
-    in_context,
     nearest,
-    of_items,
     parsed,
 )
 
@@ -135,10 +132,11 @@ class KernelChoice:
         maker = _Maker(num_features, features, starts)
         terms: list[Kernel] = []
         for term in self.terms:
-            if not isinstance(term, Plain) or not term.name.startswith(ADDITIVE):
+            if not str(term).startswith(ADDITIVE):
                 terms.append(maker.kernel(term))
                 continue
-            make = getattr(gpflow.kernels, STATIONARY_KERNELS[term.name.removeprefix(ADDITIVE)])
+            name = STATIONARY_KERNELS[str(term).removeprefix(ADDITIVE)]
+            make = getattr(gpflow.kernels, name)
             for group in groups:
                 seen = list(group.columns)
                 scales = np.full(len(seen), math.sqrt(len(seen)))
@@ -200,28 +198,29 @@ class KernelChoice:
     @property
     def first_stage(self) -> KernelChoice:
         """The same before columns get a lengthscale each."""
-        terms = (replace(x, ard=False) if isinstance(x, Plain) else x for x in self.terms)
-        return KernelChoice(tuple(terms))
+        return KernelChoice(
+            tuple(replace(x, ard=False) if isinstance(x, Plain) else x for x in self.terms)
+        )
 
     @property
     def taste(self) -> KernelChoice:
         """That of a person's own taste, by default: the terms that are neither linear nor effects,
         or the linear ones where there are none, and an effect of each item."""
-        plain = [term for term in self.terms if term != PAIR and not of_items(term)]
-        own = [term for term in plain if not _is_linear(term)] or plain
+        plain = [term for term in self.terms if term != PAIR and not term.of_items]
+        own = [term for term in plain if not term.is_linear] or plain
         return KernelChoice((*own, ITEM)).first_stage
 
     @property
     def named_columns(self) -> tuple[str, ...]:
         """The columns that terms name, each once."""
-        return columns_of(Sum(self.terms))
+        return Sum(self.terms).columns
 
     def staged(self, kernel: Kernel, groups: Sequence[FeatureGroup] | None) -> list[Kernel]:
         """The terms of a kernel, made by `build` of the same groups, whose columns get a
         lengthscale each after one for all."""
         from sparse_prefgp.covariances.finite import parts_of
 
-        if not any(map(_is_staged, self.terms)):
+        if not any(term.ard for term in self.terms):
             return []
         parts = parts_of(kernel)
         counts = [
@@ -229,7 +228,7 @@ class KernelChoice:
             for term in self.terms
         ]
         starts = np.cumsum([0, *counts])
-        return [parts[i] for i, x in zip(starts, self.terms, strict=False) if _is_staged(x)]
+        return [parts[i] for i, x in zip(starts, self.terms, strict=False) if x.ard]
 
     @property
     def is_additive(self) -> bool:
@@ -239,30 +238,28 @@ class KernelChoice:
     @property
     def has_items(self) -> bool:
         """Whether items have effects, of themselves, in a context or in time."""
-        return any(map(of_items, self.terms))
+        return any(term.of_items for term in self.terms)
 
     @property
     def in_time(self) -> bool:
         """Whether utilities move in time."""
-        return any(isinstance(term, Moving) for term in self.terms)
+        return any(term.moves for term in self.terms)
 
     @property
     def finite_in_time(self) -> bool:
         """Whether utilities move in time and all other terms have finitely many features, so that
         nothing need be approximated."""
-        return self.in_time and all(
-            isinstance(term, Moving) or _is_linear(term) for term in self.terms
-        )
+        return self.in_time and all(term.moves or term.is_linear for term in self.terms)
 
     @property
     def is_projected(self) -> bool:
         """Whether a term sees learned directions of the features."""
-        return any(isinstance(term, Plain) and term.directions for term in self.terms)
+        return any(term.directions for term in self.terms)
 
     @property
     def only_items(self) -> bool:
         """Whether there is nothing else, so that inducing inputs have nothing to explain."""
-        return all(of_items(term) or term == PAIR for term in self.terms)
+        return all(term.of_items or term == PAIR for term in self.terms)
 
     @property
     def plain(self) -> bool:
@@ -273,14 +270,14 @@ class KernelChoice:
     def cancels_shared(self) -> bool:
         """Whether features that both sides share change nothing."""
         return all(
-            _is_linear(term) or term in (ITEM, PAIR) or isinstance(term, Moving)
+            term.is_linear or term.of_each_item or term == PAIR
             for term in self.terms
             if not str(term).startswith(ADDITIVE)
         )
 
     def item_columns(self) -> dict[str, tuple[str, ...]]:
         """By term, the columns in which effects of items in a context differ."""
-        return {str(term): columns_of(term) for term in self.terms if in_context(term)}
+        return {str(term): term.columns for term in self.terms if term.in_context}
 
     def lacking(self, transform: FeatureTransform | None) -> str | None:
         """A score of words that it names and that the texts of some items do not have, in words;
@@ -304,7 +301,7 @@ class KernelChoice:
         """How many kernel parameters are learned; arguments as for `build`."""
         kernel = self.build(num_features, groups, columns)
         named = len(single_columns(num_features) if columns is None else columns)
-        more = sum((len(columns_of(x)) or named) - 1 for x in self.terms if _is_staged(x))
+        more = sum((len(x.columns) or named) - 1 for x in self.terms if x.ard)
         return more + sum(int(np.prod(p.shape)) for p in kernel.trainable_parameters)
 
     def __str__(self) -> str:
@@ -334,9 +331,10 @@ class _Maker:
             made = [getattr(markov, MARKOV_KERNELS[name])() for name in term.kernels]
             in_time = made[0] if len(made) == 1 else markov.MarkovSum(made)
             return ItemInTime(in_time, slices=term.slices)
+        assert isinstance(term, Sum | Product)
         if isinstance(term, Sum):
             return gpflow.kernels.Sum([self.kernel(part) for part in term.parts])
-        if not in_context(term):
+        if not term.in_context:
             return _product([self.kernel(part) for part in term.parts])
         # Levels of several columns count jointly.
         coded = [part for part in term.parts if self._is_coded(part)]
@@ -385,10 +383,10 @@ class _Maker:
         return _limited(SameLevel(active_dims=self._features(Product(terms))))
 
     def _features(self, term: Term) -> list[int]:
-        for name in columns_of(term):
+        for name in term.columns:
             if name not in self.columns:
                 raise ValueError(_no_column(name, tuple(self.columns)))
-        return [i for name in columns_of(term) for i in self.columns[name]]
+        return [i for name in term.columns for i in self.columns[name]]
 
 
 def _product(kernels: list[Kernel]) -> Kernel:
@@ -481,14 +479,6 @@ def default_for(transform: FeatureTransform, in_chunks: bool = False) -> str | N
         return of_scores(transform, in_chunks)[-1]
     many = MANY_DEFAULT if in_chunks else MANY_OWN
     return many if len(transform.feature_names) > OWN_VARIANCES else None
-
-
-def _is_staged(term: Term) -> bool:
-    return isinstance(term, Plain) and term.ard
-
-
-def _is_linear(term: Term) -> bool:
-    return isinstance(term, Plain) and term.name == "linear"
 
 
 def _no_column(name: str, known: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.random import default_rng
 
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.verdicts import no_better_than_a_coin, said_of_a_coin
@@ -247,7 +248,7 @@ class _OneFit:
         :param is_open: no kernel was named.
         """
         holdout, figures, settings = self.holdout, self.figures, self.holdout.settings
-        rng = np.random.default_rng(settings.seed)
+        rng = default_rng(settings.seed)
         with self.reporter.started(PLACING):
             inputs = holdout.first_inputs(rng)
         if inputs is not None and not isinstance(inputs, np.ndarray):  # a number that was found

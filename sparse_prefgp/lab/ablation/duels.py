@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from sparse_prefgp import datasets
 from sparse_prefgp.data import splits
@@ -24,9 +25,9 @@ from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
 DATA, SPLIT, INPUTS, ITEMS, COINS = range(5)
 
 
-def stream(seed: int, number: int) -> np.random.Generator:
+def stream(seed: int, number: int) -> Generator:
     """The random numbers of a seed for one purpose."""
-    return np.random.default_rng([seed, number])
+    return default_rng([seed, number])
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +193,7 @@ class _Parting:
         return PartedDuels(table, rows, group=whole.group)
 
 
-def made_duels(made: SyntheticData, rng: np.random.Generator) -> tuple[DuelTable, FloatArray]:
+def made_duels(made: SyntheticData, rng: Generator) -> tuple[DuelTable, FloatArray]:
     """Random duels between items with normal features, and the utilities (n,) that decided them.
 
     The larger utility wins, after either side has got normal noise of its own.
@@ -209,9 +210,7 @@ def made_duels(made: SyntheticData, rng: np.random.Generator) -> tuple[DuelTable
     return read_table(numbered(items), pd.DataFrame({"winner": winners, "loser": losers})), utility
 
 
-def drawn_utility(
-    made: SyntheticData, features: FloatArray, rng: np.random.Generator
-) -> FloatArray:
+def drawn_utility(made: SyntheticData, features: FloatArray, rng: Generator) -> FloatArray:
     """One draw (n,) from the Gaussian process at the features (n, D)."""
     import gpflow
 

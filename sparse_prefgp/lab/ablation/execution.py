@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random import default_rng
 
 from sparse_prefgp.analysis import metrics
 from sparse_prefgp.analysis.rivals import KNOWS_NOTHING, linear_probit
@@ -168,7 +169,7 @@ def _baseline(
     run: RunSettings, holdout: Holdout, utilities: FloatArray | None, clock: fitting.Clock
 ) -> dict[str, float]:
     items = holdout.train.items
-    is_coin, rng = run.approximation == COIN, np.random.default_rng(run.seed)
+    is_coin, rng = run.approximation == COIN, default_rng(run.seed)
     with clock("fit"):
         rival = KNOWS_NOTHING if is_coin else linear_probit(holdout.train, rng=rng)
     log_p = rival.predict(holdout.test_wins(), items).log_first
