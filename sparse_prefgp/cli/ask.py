@@ -17,6 +17,7 @@ from sparse_prefgp.cli.shared_options import repeated
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import counted, escaped, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
@@ -157,7 +158,7 @@ def ask(console: Output, options: AskOptions) -> None:
         else:
             say(sentence)
 
-    addresses: dict[str, Any] = {}
+    addresses: Record = {}
 
     def began(links: Links) -> None:
         # Where people have links of their own, the page's lets nobody in.

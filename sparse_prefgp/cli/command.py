@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from sparse_prefgp.cli.console import INTERRUPTED, STOPPED, sentences
 from sparse_prefgp.cli.output_options import OutputOptions
 from sparse_prefgp.support.options import Option, check_given, helps, is_default, option_of
+from sparse_prefgp.support.plain import Record
 
 
 class _PlainFlags:
@@ -49,7 +50,7 @@ def command(*, threads: bool = True) -> Callable[[Callable[..., None]], Callable
     """Make of a function what Typer makes a command of.
 
     The function takes `console`, and dataclasses whose fields are the options, in their order; or
-    `Annotated[dict[str, Any], CLASS]` for those of a class by their names, where the value is made
+    `Annotated[Record, CLASS]` for those of a class by their names, where the value is made
     of more than them. How loud it is, and in which form, comes after them. What the options declare
     is checked before anything else; a mistake, also one of the dataclasses, becomes one sentence.
 
@@ -94,9 +95,7 @@ def _class(hint: Any) -> Any:
     return get_args(hint)[1] if get_origin(hint) is Annotated else hint
 
 
-def _given(
-    options: Mapping[str, tuple[Field[Any], Option]], typed: Mapping[str, Any]
-) -> dict[str, Any]:
+def _given(options: Mapping[str, tuple[Field[Any], Option]], typed: Mapping[str, Any]) -> Record:
     """Values of what was typed, by the names of the fields; what was not keeps its default."""
     found = {}
     for name, (one, option) in options.items():
@@ -125,7 +124,7 @@ def _value(hint: Any, given: Mapping[str, Any]) -> Any:
     return found if hint is not kind else kind(**found)
 
 
-def _types(kind: Any) -> dict[str, Any]:
+def _types(kind: Any) -> Record:
     """What is typed for each option."""
     hints = get_type_hints(kind)
     return {one.name: option.kind or hints[one.name] for one, option in _options(kind)}
@@ -165,7 +164,7 @@ def _parameters(kind: Any) -> list[inspect.Parameter]:
 def _parameter(one: Field[Any], option: Option, typed: Any, help: str) -> inspect.Parameter:
     """One option, as Typer takes it."""
     default = one.default
-    more: dict[str, Any] = {} if option.metavar is None else {"metavar": option.metavar}
+    more: Record = {} if option.metavar is None else {"metavar": option.metavar}
     flags = [] if option.argument else [_flag(one, option, typed)]
     if typed is bool:
         default, more["metavar"] = False, ""

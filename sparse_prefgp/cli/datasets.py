@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar
 from sparse_prefgp.cli.shared_options import Shared
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.tell.tables import Column, Table, facts_table
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _next(known: DataSet, files: dict[str, Path]) -> str:
     return f"Fit it with: sparse-prefgp fit {' '.join(words)} --out {known.name}_fit"
 
 
-def _plain(known: DataSet) -> dict[str, Any]:
+def _plain(known: DataSet) -> Record:
     names = ("name", "kind", "title", "items", "features", "duels", "licence")
     more = ("split", "options", "note")
     return {

@@ -12,6 +12,7 @@ from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared, inputs_of
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -50,7 +51,7 @@ class EvaluateOptions(AboutSets):
 
 @command()
 def evaluate(
-    console: Output, saved: ModelAndTable, asked: Annotated[dict[str, Any], EvaluateOptions]
+    console: Output, saved: ModelAndTable, asked: Annotated[Record, EvaluateOptions]
 ) -> None:
     """Score a model on duels, choices or rankings whose outcome is known.
 

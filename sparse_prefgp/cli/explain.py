@@ -9,6 +9,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 
 EXAMPLE = "Example: sparse-prefgp explain --model fitted --first 12 --second 7"
 
@@ -37,9 +38,7 @@ class ExplainOptions:
 
 
 @command()
-def explain(
-    console: Output, saved: PairItems, asked: Annotated[dict[str, Any], ExplainOptions]
-) -> None:
+def explain(console: Output, saved: PairItems, asked: Annotated[Record, ExplainOptions]) -> None:
     """Why did it win? What each feature adds to the difference of two utilities.
 
     Without a pair: contradictions and circles among the model's duels.

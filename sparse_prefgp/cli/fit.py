@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.cli.shared_options import OwnClasses, Shared
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -38,7 +39,7 @@ def fit(
     console: Output,
     folder: Folder,
     sources: Sources,
-    options: Annotated[dict[str, Any], FitSettings],
+    options: Annotated[Record, FitSettings],
 ) -> None:
     """Fit a preference model to your duels, score it on held-out ones, and rank the items."""
     # Imported here to keep `--help` quick.

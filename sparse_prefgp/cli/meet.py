@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
 from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared, Written
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.tell.tables import Column, Table
 from sparse_prefgp.workflow.settings import FitSettings
@@ -41,7 +42,7 @@ def meet(
     console: Output,
     saved: ModelAndTable,
     written: Written,
-    answers: Annotated[dict[str, Any], Answers],
+    answers: Annotated[Record, Answers],
     options: MeetOptions,
 ) -> None:
     """What a new person prefers, from a few answers.

@@ -12,6 +12,7 @@ from sparse_prefgp.cli.console import Output, kept_from, open_model
 from sparse_prefgp.cli.shared_options import LEVEL, AboutSets, ModelAndTable, Shared, Written
 from sparse_prefgp.data.vectors import vector_rows
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import (
@@ -68,7 +69,7 @@ def predict(
     console: Output,
     saved: ModelAndTable,
     written: Written,
-    asked: Annotated[dict[str, Any], PredictOptions],
+    asked: Annotated[Record, PredictOptions],
 ) -> None:
     """Predict who wins each pair, or what is chosen of each set.
 

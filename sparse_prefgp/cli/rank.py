@@ -9,6 +9,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, kept_from, open_model
 from sparse_prefgp.cli.shared_options import SavedModel, Shared, Written, anchor_of, repeated
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -57,7 +58,7 @@ def rank(
     console: Output,
     saved: SavedModel,
     written: Written,
-    asked: Annotated[dict[str, Any], RankOptions],
+    asked: Annotated[Record, RankOptions],
 ) -> None:
     """Rank items by utility, with intervals.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, import_tensorflow
@@ -15,6 +15,7 @@ from sparse_prefgp.cli.shared_options import OwnClasses, Shared
 from sparse_prefgp.disk.folders import held
 from sparse_prefgp.io.forms import FORM_OPTIONS
 from sparse_prefgp.support.options import names, option, option_class, part_of, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.kernel_grammar import listed
 from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, Candidate, candidates_from
@@ -108,7 +109,7 @@ class TableOptions(OwnClasses):
 @command()
 def select(
     console: Output,
-    tables: Annotated[dict[str, Any], TABLES],
+    tables: Annotated[Record, TABLES],
     candidates: Candidates,
     settings: CompareSettings,
     options: TableOptions,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import Drawn, ModelAndTable, Shared
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -38,7 +39,7 @@ def shares(
     console: Output,
     saved: ModelAndTable,
     drawn: Drawn,
-    asked: Annotated[dict[str, Any], SharesOptions],
+    asked: Annotated[Record, SharesOptions],
 ) -> None:
     """What share of people would choose each alternative of new sets, with intervals."""
     drawn.check(saved, asked)

@@ -10,6 +10,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
 from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written, repeated
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -94,7 +95,7 @@ def suggest(
     console: Output,
     saved: MaybeModel,
     written: Written,
-    asked: Annotated[dict[str, Any], SuggestOptions],
+    asked: Annotated[Record, SuggestOptions],
 ) -> None:
     """Suggest which duels or sets to ask next.
 

@@ -11,6 +11,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import Drawn, ModelFolder, Shared, repeated
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, interval, records, with_intervals
 
@@ -66,7 +67,7 @@ class Trajectories(Result):
     rows_name = "trajectories"
 
     frame: Any
-    seasons: list[dict[str, Any]]
+    seasons: list[Record]
     level: float
 
     def table(self, most: int | None = None) -> Table:

@@ -10,6 +10,7 @@ from sparse_prefgp.cli.console import Output, open_model, progress_bar
 from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared
 from sparse_prefgp.disk.folders import contents, held
 from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 
 EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --out updated"
 
@@ -36,9 +37,7 @@ class UpdateOptions(AboutSets):
 
 
 @command()
-def update(
-    console: Output, saved: ModelAndTable, asked: Annotated[dict[str, Any], UpdateOptions]
-) -> None:
+def update(console: Output, saved: ModelAndTable, asked: Annotated[Record, UpdateOptions]) -> None:
     """Add duels, choices or rankings to a saved model.
 
     Hyperparameters stay as they are unless --max-iterations is given.

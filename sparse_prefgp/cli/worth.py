@@ -10,6 +10,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import Drawn, SavedModel, Shared
 from sparse_prefgp.support.options import names, option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 
 EXAMPLE = "Example: sparse-prefgp worth --model fitted --unit price --step time=10"
 
@@ -53,7 +54,7 @@ def worth(
     console: Output,
     saved: SavedModel,
     drawn: Drawn,
-    asked: Annotated[dict[str, Any], WorthOptions],
+    asked: Annotated[Record, WorthOptions],
 ) -> None:
     """What a step of each attribute is worth in units of another, such as the price."""
     drawn.check(saved, asked)

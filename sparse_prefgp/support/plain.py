@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+# Values by their names.
+Record = dict[str, Any]
+
 
 def _nothing(value: float) -> None:
     return None

@@ -15,6 +15,7 @@ from sparse_prefgp.data.splits import Split, says_itself, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import INDUCING
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.comparison import (
     MOST_TIED,
     CompareProgress,
@@ -99,7 +100,7 @@ class Automatic:
     reason: str
     """One or two sentences to show."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Plain values for `metrics.json`."""
         return {**self.comparison.to_dict(), "reason": self.reason}
 

@@ -32,7 +32,7 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.plain import plain
+from sparse_prefgp.support.plain import Record, plain
 from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import listing
 from sparse_prefgp.tell.result import Figures, Result
@@ -151,7 +151,7 @@ class CandidateScore(Figures):
         """Mean gap between confidence and accuracy; NaN where nothing is known."""
         return calibration_error(self.reliability)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Plain values; `candidate` is its kernel, approximation and m."""
         abstention = {f"{share:g}": right for share, right in self.abstention.items()}
         return {"candidate": str(self.candidate), **self.figures(), "abstention": abstention}
@@ -204,7 +204,7 @@ class Comparison(Result):
         whole = ["inducing", "folds", "parameters", "unconverged"]
         return frame.astype({name: "Int64" for name in whole})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """All of it in plain values, ready for JSON."""
         nlp, gain = self.linear_probit, self.gain
         return {
@@ -841,7 +841,7 @@ class _Run:
         elif values and best is not None:
             apart = self._apart(values, best.values)
         # How far its probabilities can be trusted, over all folds that it was scored on.
-        trust: dict[str, Any] = {}
+        trust: Record = {}
         if values and not self._plan.events.has_sets:
             logs, counts = np.concatenate(values), self._of_rows(self._plan.counts, values)
             trust["reliability"] = calibration_bins(logs, counts=counts)

@@ -18,6 +18,7 @@ import numpy as np
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.disk.kept_file import KeptFile, digest_of
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.folds import FoldPlan
 
 MEANINGS = {
@@ -98,7 +99,7 @@ class FinishedFits:
         """Where all of them are kept now, None if they are not."""
         if self._file is None or not self._fits:
             return None
-        lines: list[dict[str, Any]] = [self._file.fingerprints]
+        lines: list[Record] = [self._file.fingerprints]
         for key, fit in self._fits.items():
             line = {"candidate": key, **asdict(fit)}
             for name in ARRAYS:

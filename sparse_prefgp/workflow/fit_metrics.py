@@ -10,6 +10,7 @@ import numpy as np
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, Training, groups_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ IDLE_SHARE = 1e-3
 FURTHEST = 5
 
 
-def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
+def data_figures(holdout: Holdout | StreamHoldout) -> Record:
     """What was split, and how, ready for JSON."""
     settings = holdout.settings
     plain = {"test_fraction": settings.test_fraction, "seed": settings.seed}
@@ -71,10 +72,10 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
     }
 
 
-def _made_of(transform: FeatureTransform | None) -> dict[str, Any]:
+def _made_of(transform: FeatureTransform | None) -> Record:
     """What features were reduced to directions, and how much these keep of each; what was made of
     texts, and how well the score of their words did out of fold. Often nothing."""
-    made: dict[str, Any] = {}
+    made: Record = {}
     if transform is not None and transform.reduced is not None:
         reduction = transform.reduced.reduction
         made["reduced"] = str(transform.reduced)
@@ -100,7 +101,7 @@ def _made_of(transform: FeatureTransform | None) -> dict[str, Any]:
     return made
 
 
-def _placed(rows: ItemRows | None) -> dict[str, Any]:
+def _placed(rows: ItemRows | None) -> Record:
     """Where rows are of items in contexts or states: how many items, and by which columns."""
     if rows is None:
         return {}
@@ -112,7 +113,7 @@ def _placed(rows: ItemRows | None) -> dict[str, Any]:
     }
 
 
-def fit_figures(holdout: Training, model: Any, report: Any) -> dict[str, Any]:
+def fit_figures(holdout: Training, model: Any, report: Any) -> Record:
     """What was fitted and how it went, ready for JSON.
 
     :param model: what `fit_model` or `refit_model` returned, with its `report`.
@@ -193,7 +194,7 @@ def _number(parameter: Any) -> float | None:
     return None if parameter is None else float(parameter.numpy())
 
 
-def _kernel_figures(holdout: Training, model: Any) -> dict[str, Any]:
+def _kernel_figures(holdout: Training, model: Any) -> Record:
     from sparse_prefgp.covariances.kernels import variance_of
 
     settings, train = holdout.settings, holdout.train
@@ -207,7 +208,7 @@ def _kernel_figures(holdout: Training, model: Any) -> dict[str, Any]:
     }
 
 
-def _grades(model: Any) -> dict[str, Any] | None:
+def _grades(model: Any) -> Record | None:
     """Levels, worst first, how often each was said by either side, and the steps that the prior
     decides, as nobody used a grade next to them."""
     duels = model.duels
@@ -226,7 +227,7 @@ def _grades(model: Any) -> dict[str, Any] | None:
     }
 
 
-def _of_groups(model: Any, parameter: Any, what: str) -> dict[str, Any] | None:
+def _of_groups(model: Any, parameter: Any, what: str) -> Record | None:
     """By what noise variances or cuts of the groups differ from those of the model, and of how
     many duels each is known."""
     duels = model.duels
@@ -247,7 +248,7 @@ def _of_groups(model: Any, parameter: Any, what: str) -> dict[str, Any] | None:
     }
 
 
-def people_figures(model: PreferenceGP) -> dict[str, Any]:
+def people_figures(model: PreferenceGP) -> Record:
     """What `metrics.json` says of the people of a model with tastes."""
     from sparse_prefgp.analysis.people import LEVEL, people, taste_share
     from sparse_prefgp.covariances.finite import parts_of
@@ -277,7 +278,7 @@ def people_figures(model: PreferenceGP) -> dict[str, Any]:
     }
 
 
-def time_figures(model: PreferenceGP) -> dict[str, Any]:
+def time_figures(model: PreferenceGP) -> Record:
     """What `metrics.json` says of utilities that move: how much, and who was best when."""
     from sparse_prefgp.analysis.history import seasons as seasons_of
 

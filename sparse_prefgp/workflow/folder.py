@@ -7,11 +7,11 @@ import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import DESCRIPTION, foreign_files
-from sparse_prefgp.support.plain import as_json_text
+from sparse_prefgp.support.plain import Record, as_json_text
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.workflow.failures import reason_of
@@ -114,7 +114,7 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[str, Any]) -> bytes:
+def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: Record) -> bytes:
     """Write `model/` and `metrics.json`, so that a fit is kept whatever comes after it.
 
     :param folder: made if need be; the files of an earlier fit are removed, a checkpoint stays.
@@ -174,12 +174,12 @@ def rank_items(
 
 def complete(
     folder: Path,
-    everything: dict[str, Any],
+    everything: Record,
     attempts: OptionalOutputs,
     names: list[str],
     written: bytes,
     write: Callable[[Path], None],
-) -> tuple[list[str], dict[str, Any]]:
+) -> tuple[list[str], Record]:
     """Add what `write` makes in a new folder to the model that was written, all in one step."""
 
     def check(folder: Path) -> None:

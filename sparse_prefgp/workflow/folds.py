@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 import numpy.typing as npt
+from numpy.random import Generator
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.leaning import Leaning

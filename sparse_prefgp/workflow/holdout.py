@@ -38,6 +38,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_inducing_count
 from sparse_prefgp.support.defaults import number_of_inducing
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.workflow.kernel_names import (
     FeatureGroup,
@@ -225,7 +226,7 @@ class Training:
             gpflow.set_trainable(model.likelihood.margin, False)
         return model
 
-    def _kind_of_model(self) -> tuple[Any, dict[str, Any]]:
+    def _kind_of_model(self) -> tuple[Any, Record]:
         """A class, and what else it takes."""
         from sparse_prefgp.models import PreferenceGP
 
@@ -253,7 +254,7 @@ class Training:
         number = model.inducing_variable.num_inducing
         return bool(number == len(self.train.distinct_rows()[0]))
 
-    def learning(self, watch: FitCallbacks, rng: Generator) -> dict[str, Any]:
+    def learning(self, watch: FitCallbacks, rng: Generator) -> Record:
         """What `optimise` is given for duels in memory."""
         return {"starts": self.settings.starts, "rng": self._rng()}
 
@@ -332,7 +333,7 @@ class Holdout(Training):
         doors = self.table.events.take(self.split.test_rows).pair_doors()
         return Answers.between(*doors.features[doors.decided].T)
 
-    def rivals(self, rng: Generator) -> dict[str, Any]:
+    def rivals(self, rng: Generator) -> Record:
         """What the model is scored next to."""
         from sparse_prefgp.analysis.rivals import rivals_of
 
@@ -445,7 +446,7 @@ class StreamHoldout(Training):
         duels: Duels = self.train.sample(_SAMPLE, rng)
         return duels
 
-    def _kind_of_model(self) -> tuple[Any, dict[str, Any]]:
+    def _kind_of_model(self) -> tuple[Any, Record]:
         from sparse_prefgp.engines import PartitionedEP
         from sparse_prefgp.models.streaming import StreamedGP
 
@@ -462,7 +463,7 @@ class StreamHoldout(Training):
         """Nobody has counted the items."""
         return False
 
-    def learning(self, watch: FitCallbacks, rng: Generator) -> dict[str, Any]:
+    def learning(self, watch: FitCallbacks, rng: Generator) -> Record:
         """What `optimise` is given for duels in chunks alone."""
         settings = self.settings
         return {
@@ -473,7 +474,7 @@ class StreamHoldout(Training):
             "progress": watch.chunk,
         }
 
-    def rivals(self, rng: Generator) -> dict[str, Any]:
+    def rivals(self, rng: Generator) -> Record:
         """What the model is scored next to, fitted to at most 50,000 training rows."""
         from sparse_prefgp.analysis.rivals import rivals_of
 
@@ -563,7 +564,7 @@ def fit_model(
     staged = [] if again else settings.kernel_choice.staged(model.kernel, groups)
     if staged:
         columns = single_columns(training.train.num_features) if groups is None else groups
-        more: dict[str, Any] = {} if training.streamed else {"starts": 1}
+        more: Record = {} if training.streamed else {"starts": 1}
         attributes = [group.columns for group in columns]
         report = learn_own(model, staged, attributes, report, lambda most: learn(most, **more))
     return model, report
@@ -722,7 +723,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     train = table.to_duels(split.train_rows)
     everything = train
     if not np.array_equal(split.train_rows, np.arange(table.num_rows)):
-        known: dict[str, Any] = {"people_features": train.people_features}
+        known: Record = {"people_features": train.people_features}
         everything = table.to_duels(transform=train.transform, **known)
     if settings.kernel is None and not settings.dated and table.texts and train.transform:
         settings = replace(settings, kernel=default_for(train.transform, settings.stream))

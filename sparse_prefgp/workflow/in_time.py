@@ -15,6 +15,7 @@ import numpy as np
 from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.slices import AUTO, DAYS_A_YEAR, SLICES, date_text
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout
 from sparse_prefgp.workflow.kernel_grammar import Moving
 
@@ -52,7 +53,7 @@ class Decided:
     model: PreferenceGP
     report: OptimisationReport
     """Of the model; iterations, evaluations, sweeps and seconds are those of all that was tried."""
-    told: dict[str, Any]
+    told: Record
     """Plain values for `metrics.json`."""
 
 
@@ -80,7 +81,7 @@ def decide_in_time(
     work.reports.append(report)
     moving = next(term for term in holdout.settings.kernel_choice.terms if isinstance(term, Moving))
     best = _Fitted(model, report, "+".join(moving.kernels), (str(model.in_time.slices),))
-    told: dict[str, Any] = {}
+    told: Record = {}
     if is_open:
         best, told["kernels"] = work.kernel(best)
     if moving.slices == AUTO:
@@ -105,7 +106,7 @@ class _Fitted:
     hopeful: bool = True
     """Whether more steps may be worth it."""
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Record:
         """Plain values for `metrics.json`."""
         return {"kernel": self.kernel, "slices": self.slices[0], "gain": self.gain}
 
@@ -157,7 +158,7 @@ class _Deciding:
             fitted = _Fitted(finer, report, fitted.kernel, (*fitted.slices, wanted))
         return fitted
 
-    def kernel(self, first: _Fitted) -> tuple[_Fitted, list[dict[str, Any]]]:
+    def kernel(self, first: _Fitted) -> tuple[_Fitted, list[Record]]:
         """The kernel on which no other one is worth its parameters, or comes back to a mean only
         after all duels; what is to be told.
 
@@ -248,7 +249,7 @@ class _Deciding:
         part.inference.start_from(*sites.T)
         return part
 
-    def entry_level(self, fitted: _Fitted) -> tuple[_Fitted, dict[str, Any]]:
+    def entry_level(self, fitted: _Fitted) -> tuple[_Fitted, Record]:
         """With a level at which newcomers come in, where that is worth it; what is to be told."""
         from sparse_prefgp.models import EntryLevel
         from sparse_prefgp.models import replace as replace_parts
@@ -257,7 +258,7 @@ class _Deciding:
         made = replace_parts(model, terms=[*model.terms, EntryLevel()])
         (term,) = made.terms.parts(EntryLevel)
         number = int(np.sum(model.in_time.known.begin > term.after))
-        told: dict[str, Any] = {"after": date_text(term.after), "newcomers": number, "kept": False}
+        told: Record = {"after": date_text(term.after), "newcomers": number, "kept": False}
         if not number:
             return fitted, told
         made.inference.start_from(*model.inference.sites())

@@ -17,6 +17,7 @@ from sparse_prefgp.disk.folders import held
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.learning.notes import fit_notes, learned_from
 from sparse_prefgp.support import together
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import Picture, Report, Section
@@ -50,7 +51,7 @@ class FitOutput:
     """How it was optimised, as by `optimise`."""
     settings: FitSettings
     """With names in place of `auto`."""
-    figures: dict[str, Any]
+    figures: Record
     """What `metrics.json` holds, but for the ranking, which is made when it is written."""
     held_out: HeldOut | None = None
     """What was predicted for the held-out duels, None without any."""
@@ -75,7 +76,7 @@ class FitOutput:
         return self.settings.stream
 
     @property
-    def scores(self) -> dict[str, Any]:
+    def scores(self) -> Record:
         """Of the held-out duels that one side won, for `model`, `linear_probit` and `coin`: the
         figures of `metrics.score`; of answers about sets those of `choices` and `rankings`; empty
         without held-out duels."""
@@ -126,7 +127,7 @@ def write_fit(
     *,
     html: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[list[str], dict[str, Any]]:
+) -> tuple[list[str], Record]:
     """Write `metrics.json`, `model/`, `ranking.csv`, `pictures/` and, if asked to, `report.html`.
 
     Model and metrics are on the disk before ranking and drawing begin. What fails of these is left
@@ -146,7 +147,7 @@ def write_fit(
     written = write_model(folder, model, figures)
     attempts = OptionalOutputs(folder)
     kept = "refit_fit" if "refit_fit" in figures else "fit"
-    tables: dict[str, Any] = {}
+    tables: Record = {}
     ranking = None
     if model.duels.has_items:
         ranking = attempts.made(RANKING, lambda: rank_items(model, output.settings.seed, progress))

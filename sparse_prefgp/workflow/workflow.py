@@ -18,6 +18,7 @@ from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.verdicts import no_better_than_a_coin, said_of_a_coin
 from sparse_prefgp.learning.notes import fit_notes, notes_of
 from sparse_prefgp.support.machine import release_unused
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import some_of
 from sparse_prefgp.workflow.automatic import Automatic, choose, linear_if_as_good, settled
 from sparse_prefgp.workflow.checkpoints import Checkpoints
@@ -178,7 +179,7 @@ class _OneFit:
     def __init__(self, reporter: Reporter, checkpoints: Checkpoints, place: Path | None) -> None:
         self.reporter, self.checkpoints, self.place = reporter, checkpoints, place
         self.warned, self.kept = list[str](), list[str]()
-        self.figures: dict[str, Any] = {}
+        self.figures: Record = {}
         self.holdout: Any = None
         self.model: Any = None
         self.report: Any = None

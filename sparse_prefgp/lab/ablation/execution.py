@@ -28,6 +28,7 @@ from sparse_prefgp.lab.kl import divergences
 from sparse_prefgp.lab.measures import MEASURES
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.mistakes import is_mistake
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.registry import APPROXIMATION, own
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.support.words import counted
@@ -37,7 +38,6 @@ from sparse_prefgp.workflow.holdout import Holdout
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
 
-Record = dict[str, Any]
 DONE, FAILED = "done", "failed"
 SCORES = ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
 

@@ -19,14 +19,14 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.fetching import sha256
 from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, held, write_file
 from sparse_prefgp.lab.ablation.duels import parted, sources
-from sparse_prefgp.lab.ablation.execution import DONE, FAILED, Record, execute, failure, new_record
+from sparse_prefgp.lab.ablation.execution import DONE, FAILED, execute, failure, new_record
 from sparse_prefgp.lab.ablation.fitting import Reference, make_reference, read_reference
 from sparse_prefgp.lab.ablation.runs import RunSettings, expand, reference_of
 from sparse_prefgp.lab.ablation.study import Study
 from sparse_prefgp.lab.measures import MEASURES
 from sparse_prefgp.support.machine import limit_threads
 from sparse_prefgp.support.own_modules import OwnModules
-from sparse_prefgp.support.plain import plain
+from sparse_prefgp.support.plain import Record, plain
 from sparse_prefgp.support.quiet import held_back_stderr
 from sparse_prefgp.support.workers import client_of, processes
 
@@ -162,7 +162,7 @@ def read_records(folder: Path) -> dict[str, Record]:
     return {record["run"]: record for _, record in sorted(records, key=lambda pair: pair[0])}
 
 
-def read_about(folder: Path) -> dict[str, Any]:
+def read_about(folder: Path) -> Record:
     """What `study.json` says: the whole study, and checksums of the files it is of.
 
     :raises ValueError: it is damaged or of another program.
@@ -179,7 +179,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     return dict(about)
 
 
-def _check_folder(folder: Path, about: dict[str, Any]) -> bool:
+def _check_folder(folder: Path, about: Record) -> bool:
     """Whether a folder is new; refuse one of something else."""
     is_new = not (folder / STUDY).exists()
     check_replaceable(folder, sorted(contents(folder)) if is_new else (), "a study")
@@ -203,7 +203,7 @@ def _check_folder(folder: Path, about: dict[str, Any]) -> bool:
     return False
 
 
-def _compared(about: dict[str, Any]) -> dict[str, Any]:
+def _compared(about: Record) -> Record:
     """What decides the runs: not the title, the order of what is listed, or where files are."""
     study = about["study"] | about["sources"]
     del study["title"]

@@ -12,6 +12,7 @@ from sparse_prefgp.lab.measures import COST, HIGHER, LOWER, MEASURES, Measure
 from sparse_prefgp.lab.report.results import NO_M, SETTINGS, Frame, Method, Results, setting_label
 from sparse_prefgp.lab.report.statistics import notes_of, points_of
 from sparse_prefgp.plotting import canvas
+from sparse_prefgp.support.plain import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -308,12 +309,12 @@ def _plain_ticks(axis: Any) -> None:
 
 def _add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """One for all axes, above them."""
-    known: dict[str, Any] = {}
+    known: Record = {}
     for ax in axes:
         handles, names = ax.get_legend_handles_labels()
         known = {**dict(zip(names, handles, strict=True)), **known}
     longest = max(map(len, known), default=1)
     columns = max(1, int(figure.get_size_inches()[0] * 12 / (longest + 5)))
     font = {"size": canvas.SMALLEST, "family": list(canvas.font_names())}
-    style: dict[str, Any] = {"ncols": min(columns, len(known) or 1), "frameon": False, "prop": font}
+    style: Record = {"ncols": min(columns, len(known) or 1), "frameon": False, "prop": font}
     figure.legend(known.values(), known, loc="outside upper left", **style)

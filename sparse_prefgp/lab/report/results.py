@@ -12,6 +12,7 @@ from sparse_prefgp.lab.ablation.execution import DONE
 from sparse_prefgp.lab.ablation.runner import STUDY, read_about, read_records
 from sparse_prefgp.lab.ablation.runs import BASELINES, COIN, NONE
 from sparse_prefgp.lab.measures import MEASURES, Measure
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import spelt_like
 
 Frame = Any  # a data frame or series of pandas, whose labels types cannot tell
@@ -143,8 +144,8 @@ def read_results(folders: Iterable[str | Path]) -> Results:
     import pandas as pd
 
     places = [Path(folder) for folder in folders]
-    studies: list[dict[str, Any]] = []
-    records: list[dict[str, Any]] = []
+    studies: list[Record] = []
+    records: list[Record] = []
     for place in places:
         if not (place / STUDY).is_file():
             what = f"holds no {STUDY}" if place.exists() else "does not exist"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import permutations
-from typing import Any
 
 from sparse_prefgp.lab.measures import HIGHER, LOWER, MEASURES, NEITHER, Measure
 from sparse_prefgp.lab.report.results import NO_M, Frame, Results
@@ -17,6 +16,7 @@ from sparse_prefgp.lab.report.statistics import (
     largest_common_m,
     points_of,
 )
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.tell.tables import RAISED, Cell, Column, Row, Table, digits
 
 MEANING = "Mean ± standard error over paired seeds"
@@ -40,7 +40,7 @@ def summary_table(results: Results, measures: Sequence[Measure], *, more: bool =
     :param more: whether it follows another.
     """
     points = {measure: points_of(results, measure) for measure in measures}
-    parts: dict[str, list[dict[str, Any]]] = {}
+    parts: dict[str, list[Record]] = {}
     for data in results.data:
         by_seed = {measure: results.by_seed(measure, data) for measure in measures}
         chosen: dict[str, int] = {}
@@ -135,7 +135,7 @@ def pairs_table(results: Results, measure: Measure) -> Table:
     """Every two methods by one measure, at the largest m they share: row less column."""
     known = set(results.figures.loc[measure.name].index.get_level_values("method"))
     methods = [method for method in results.methods if method in known]
-    parts: dict[str, dict[str, dict[str, Any]]] = {data: {} for data in results.data}
+    parts: dict[str, dict[str, Record]] = {data: {} for data in results.data}
     for first, second in permutations(methods, 2):
         for row in at_largest_m(differences(results, measure, first, second)):
             if row.data in parts:

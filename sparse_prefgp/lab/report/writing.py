@@ -20,7 +20,7 @@ from sparse_prefgp.lab.report.figures import draw_all
 from sparse_prefgp.lab.report.results import Results, read_results
 from sparse_prefgp.lab.report.statistics import Difference, differences, notes_of, points_of
 from sparse_prefgp.plotting.canvas import save
-from sparse_prefgp.support.plain import as_json_text
+from sparse_prefgp.support.plain import Record, as_json_text
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.markup import as_latex, as_markdown
 from sparse_prefgp.tell.page import as_html
@@ -47,7 +47,7 @@ class StudyReport:
     notes: Sequence[str]
     differences: Sequence[Difference]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Plain values: what `report.json` holds."""
         points = {measure: points_of(self.results, measure) for measure in self.results.measures}
         return {
