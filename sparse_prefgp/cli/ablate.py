@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import MISTAKE, Output, clock, counting_bar, import_tensorflow
-from sparse_prefgp.support.options import option, option_class
+from sparse_prefgp.support.options import option, option_class, required
 from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.support.words import escaped
 from sparse_prefgp.tell.tables import facts_table
@@ -31,15 +31,15 @@ FAULT = 1
 class AblateOptions:
     """Which study, where to, and who does the runs."""
 
-    config: Path = option(metavar="CONFIG", argument=True)
+    config: Path = required(metavar="CONFIG", argument=True)
     """The study, a YAML file such as those in configs/."""
-    out: Path = option(metavar="DIR")
+    out: Path = required(metavar="DIR")
     """Folder for records and tables; that of the same study is continued."""
-    workers: int | None = option(None, least=1, most=1_024)
+    workers: int | None = option(least=1, most=1_024)
     """Processes to spread the runs over, one thread each; this one alone by default."""
-    dask: str | None = option(None, metavar="ADDRESS", excludes="workers")
+    dask: str | None = option(metavar="ADDRESS", excludes="workers")
     """Run on the workers of the Dask scheduler at this address, such as tcp://10.0.0.1:8786."""
-    modules: list[str] | None = option(None, flag="--import", metavar="MODULE")
+    modules: list[str] | None = option(flag="--import", metavar="MODULE")
     """Import this Python module first, which registers kernels or approximations that the study
     names; from the folder of the study or from this one. May be given again.
     """

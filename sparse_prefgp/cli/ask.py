@@ -50,30 +50,30 @@ def until_of(text: str) -> tuple[int | None, float | None]:
 class AskOptions:
     """What is asked, of whom, and where answers go."""
 
-    items: Path | None = option(None, excludes="demo")
+    items: Path | None = option(excludes="demo")
     """What to ask about, a row each: the column item_id, else the first, names them; the page shows
     all others.
     """
-    media: Path | None = option(None, excludes="demo")
+    media: Path | None = option(excludes="demo")
     """A folder of pictures: what to ask about, or, with --items, those that a column names."""
     text: Sequence[str] = same_as(Sources, "text", panel=None, needs="items")
     """Columns of texts from which the model is to learn, besides those of numbers and categories.
     """
     demo: bool = option(False)
     """Ask about shapes that the page draws; no file is needed."""
-    out: Path | None = option(None)
+    out: Path | None = option()
     """Folder for the votes, also one of before, to add to; fit and leaderboard read it."""
     question: str = option("Which do you prefer?")
     """Stands above each pair."""
     ties: bool = option(False)
     """Items may be called equal."""
-    people: Path | None = option(None)
+    people: Path | None = option()
     """A table of people: the column name, else the first. Each gets a link of their own, and nobody
     else is let in.
     """
     repeat: bool = option(False)
     """A person may get a pair again."""
-    score: str | None = option(None)
+    score: str | None = option()
     """How pairs are chosen, as for suggest; by default settle where only names are known, else
     bald.
     """
@@ -86,7 +86,7 @@ class AskOptions:
     0.55: people who are not trained cannot tell them apart.
     """
     until: tuple[int | None, float | None] | None = option(
-        None, kind=str, parse=until_of, metavar="ANSWERS|MINUTES"
+        kind=str, parse=until_of, metavar="ANSWERS|MINUTES"
     )
     """End after so many answers, or minutes: 300, 45min."""
     port: int = option(8421, least=0, most=65535)
@@ -97,11 +97,11 @@ class AskOptions:
     """
     allow_host: tuple[str, ...] = repeated()
     """A further name by which the page is reached, as behind a proxy; repeatable."""
-    base_path: str | None = option(None)
+    base_path: str | None = option()
     """Path of the page behind a proxy, such as /votes."""
     no_browser: bool = option(False)
     """Do not open a browser."""
-    forget: str | None = option(None, needs="out", excludes=("items", "media", "demo"))
+    forget: str | None = option(needs="out", excludes=("items", "media", "demo"))
     """Remove this person and their answers from the folder, and end; the model is learned again
     without them.
     """

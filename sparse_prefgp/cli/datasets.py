@@ -22,11 +22,11 @@ EXAMPLE = "Example: sparse-prefgp datasets boston"
 class DatasetsOptions:
     """Which one."""
 
-    name: str | None = option(None, metavar="[NAME]", argument=True)
+    name: str | None = option(metavar="[NAME]", argument=True)
     """Fetch this one."""
     refresh: bool = option(False, needs="name")
     """Download it again; it must be the same as before."""
-    out: Path | None = option(None, needs="name")
+    out: Path | None = option(needs="name")
     """Also write its tables into this folder, as the CSV files that fit reads."""
     overwrite: bool = same_as(Shared, "overwrite")
     """Replace files in --out that exist."""

@@ -18,13 +18,13 @@ EXAMPLE = "Example: sparse-prefgp demo --picture demo.png"
 class DemoOptions:
     """What is made and fitted, and where to."""
 
-    out: Path | None = option(None)
+    out: Path | None = option()
     """Also write the files that fit writes."""
     duels: int = option(5_000, least=1, most=10_000_000)
     """How many duels to make."""
     approximation: str = option("vfe")
     """As for fit."""
-    inducing: int | None = option(None, least=1)
+    inducing: int | None = option(least=1)
     """As for fit."""
     kernel: str = option("linear+matern52")
     """As for fit."""
@@ -33,7 +33,7 @@ class DemoOptions:
     seed: int = same_as(FitSettings, "seed")
     report: bool = option(False, needs="out")
     """With --out, also write report.html."""
-    picture: Path | None = option(None)
+    picture: Path | None = option()
     """Draw the best items and the calibration next to each other here (.png)."""
     overwrite: bool = same_as(Shared, "overwrite")
 

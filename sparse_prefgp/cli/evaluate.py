@@ -23,11 +23,11 @@ EXAMPLE = "Example: sparse-prefgp evaluate --model fitted --duels new_duels.csv"
 class EvaluateOptions(AboutSets):
     """What a model is scored on, and where to."""
 
-    duels: Path | None = option(None)
+    duels: Path | None = option()
     """Duels: columns winner and loser hold item ids; count and tie are optional. A folder of
     Parquet files is read in chunks.
     """
-    out: Path | None = option(None)
+    out: Path | None = option()
     """Write the scores here (.json)."""
     overwrite: bool = same_as(Shared, "overwrite")
     seed: int = same_as(FitSettings, "seed")
@@ -35,17 +35,17 @@ class EvaluateOptions(AboutSets):
     """For utilities that move in time: also score the model updated day by day, each duel from the
     results of all days before it, next to Elo.
     """
-    risk: float | None = option(None, above=0.0, below=1.0)
+    risk: float | None = option(above=0.0, below=1.0)
     """Say from which confidence on at most this share of verdicts is wrong, such as 0.1. For duels
     like those to come, that the model has not learned from.
     """
     confidence: float = option(0.95, above=0.0, below=1.0, needs="risk")
     """With which the risk is kept."""
-    task: str | None = option(None, needs="risk")
+    task: str | None = option(needs="risk")
     """The column of the task that a vote is on: one vote of each is tested, as votes of one task
     are not independent. By default one that is called task, question_id or the like; none for none.
     """
-    trust: Path | None = option(None)
+    trust: Path | None = option()
     """Write each duel with how probable it was here (.csv), the most surprising first."""
 
 

@@ -26,11 +26,11 @@ class PairItems(SavedModel):
 class ExplainOptions:
     """Which pair."""
 
-    first: str | None = option(None, needs="second")
+    first: str | None = option(needs="second")
     """Id of an item."""
-    second: str | None = option(None, needs="first")
+    second: str | None = option(needs="first")
     """Id of the item it is compared with."""
-    at: str | None = option(None, needs="first")
+    at: str | None = option(needs="first")
     """For a model with contexts, that of the pair: surface=clay, or first_home=1,second_home=0; for
     utilities that move in time when: date=2014-07-13. Both with a comma between them.
     """

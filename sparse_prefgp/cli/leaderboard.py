@@ -13,7 +13,7 @@ from sparse_prefgp.cli.console import Output
 from sparse_prefgp.cli.fit_printer import Printer
 from sparse_prefgp.cli.shared_options import Shared, anchor_of
 from sparse_prefgp.io.forms import Form
-from sparse_prefgp.support.options import Panel, names, option, option_class, same_as
+from sparse_prefgp.support.options import Panel, names, option, option_class, required, same_as
 from sparse_prefgp.tell.result import MOST_ROWS
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.settings import FitSettings
@@ -25,36 +25,36 @@ EXAMPLE = "Example: sparse-prefgp leaderboard battles.csv --style length --out b
 class BoardOptions(Form):
     """The battles, what is made of their columns, and where to."""
 
-    battles: Path = option(kind=Path, argument=True, metavar="BATTLES")
+    battles: Path = required(kind=Path, argument=True, metavar="BATTLES")
     """A table with a row for each battle: two models and a verdict, such as columns model_a,
     model_b and winner."""
-    out: Path | None = option(None, kind=Path)
+    out: Path | None = option(kind=Path)
     """Folder for board.csv, board.json, board.html, board.tex, model/, and tables of judges, votes
     (trust.csv), the audit and what is settled. Without it nothing is written."""
     overwrite: bool = same_as(Shared, "overwrite", needs="out")
     style: Sequence[str] = option((), kind=str, parse=names, panel=Panel.COLUMNS)
     """What is taken out of the board besides the side: length, where length_a and length_b hold a
     value of each."""
-    by: str | None = option(None, panel=Panel.COLUMNS)
+    by: str | None = option(panel=Panel.COLUMNS)
     """Column of kinds of judges, or of anything else: the battles of each label have a board of
     their own too."""
-    judge: str | None = option(None, panel=Panel.COLUMNS)
+    judge: str | None = option(panel=Panel.COLUMNS)
     """Column that says who judged; judge, annotator, rater or worker where there is one. none for
     none."""
-    category: str | None = option(None, panel=Panel.COLUMNS)
+    category: str | None = option(panel=Panel.COLUMNS)
     """Column that says what a battle was about; category where there is one. none for none."""
-    task: str | None = option(None, panel=Panel.COLUMNS)
+    task: str | None = option(panel=Panel.COLUMNS)
     """Column that says which prompt it was; task, question_id or prompt where there is one."""
-    date: str | None = option(None, panel=Panel.COLUMNS)
+    date: str | None = option(panel=Panel.COLUMNS)
     """Column that says when it was; date, day or tstamp where there is one."""
     top: int = option(5, least=1)
     """Give each model's chance to be among the first so many."""
-    anchor: Any = option(None, kind=str, parse=anchor_of, metavar="MODEL=POINTS")
+    anchor: Any = option(kind=str, parse=anchor_of, metavar="MODEL=POINTS")
     """The model that has these Elo points, or 1000; by default the average has 1000."""
     level: float = same_as(Shared, "level", default=0.9)
     audit: bool = option(True)
     """Do not look at what bends the board."""
-    prices: Path | None = option(None)
+    prices: Path | None = option()
     """What a vote of each judge costs, in columns judge and price: who is best asked next for it.
     Whoever is not there is not asked."""
     max_iterations: int = same_as(FitSettings, "max_iterations")

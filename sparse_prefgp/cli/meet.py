@@ -21,9 +21,9 @@ EXAMPLE = "Example: sparse-prefgp meet --model fitted --duels ann.csv --ask 10"
 class Answers(AboutSets):
     """Whom to meet."""
 
-    duels: Path | None = option(None)
+    duels: Path | None = option()
     """Duels of the new person: columns winner and loser hold item ids."""
-    people: Path | None = option(None)
+    people: Path | None = option()
     """A row with the features of the new person, for a model fitted with --people."""
 
 

@@ -27,7 +27,7 @@ class OutputOptions:
     """Print nothing but mistakes and warnings."""
     as_json: bool = option(False, flag="--json")
     """Print the result as one JSON document, and nothing else."""
-    threads: int | None = option(None, least=1, most=1_024)
+    threads: int | None = option(least=1, most=1_024)
     """Processor threads to use; all of them by default."""
 
     @property

@@ -38,10 +38,10 @@ EXAMPLE = "Example: sparse-prefgp predict --model fitted --pairs pairs.csv --out
 class PredictOptions(AboutSets):
     """What is predicted."""
 
-    pairs: Path | None = option(None)
+    pairs: Path | None = option()
     """Pairs: columns first and second, or winner and loser, or those of the sides of the fit, hold
     item ids."""
-    choices: Path | None = option(None)
+    choices: Path | None = option()
     """Instead of pairs, sets of alternatives: a row for each with columns choice_set and item_id,
     or the features of the model; or columns option_1, option_2, …
     """

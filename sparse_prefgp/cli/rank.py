@@ -22,13 +22,13 @@ class RankOptions:
 
     with_own: bool = option(False)
     """Rank the model's own items along with those of --items."""
-    order: str | None = option(None)
+    order: str | None = option()
     """By expected utility (mean) or by the lower end of its interval (lower); by default lower
     where some items have more duels than others, else mean.
     """
     min_comparisons: int = option(0, least=0)
     """Leave out items with fewer training duels, whatever these weigh."""
-    top_k: int | None = option(None, flag="--top", least=1)
+    top_k: int | None = option(flag="--top", least=1)
     """Give each item's chance to be among the first so many; 10 by default, or all items if there
     are fewer.
     """
@@ -42,7 +42,7 @@ class RankOptions:
     with_ranks: bool = option(False, flag="--ranks")
     """Also show the ranks that are not ruled out, likely ranks, groups that cannot be told apart,
     and Elo points."""
-    anchor: Any = option(None, kind=str, parse=anchor_of, metavar="ITEM=POINTS")
+    anchor: Any = option(kind=str, parse=anchor_of, metavar="ITEM=POINTS")
     """The item that has these Elo points, or 1000; by default the average has 1000."""
     level: float = same_as(Shared, "level")
     person: Any = same_as(Shared, "person")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
-from sparse_prefgp.support.options import option, option_class
+from sparse_prefgp.support.options import option, option_class, required
 
 EXAMPLE = "Example: sparse-prefgp report boston --compare FITC VFE"
 
@@ -16,13 +16,13 @@ EXAMPLE = "Example: sparse-prefgp report boston --compare FITC VFE"
 class ReportOptions:
     """What is reported, and where to."""
 
-    folders: list[Path] = option(metavar="DIR...", argument=True)
+    folders: list[Path] = required(metavar="DIR...", argument=True)
     """Folders that ablate wrote; several become one report."""
-    out: Path | None = option(None)
+    out: Path | None = option()
     """Folder for the report; report within DIR by default."""
-    compare: tuple[str, str] | None = option(None, metavar="A B")
+    compare: tuple[str, str] | None = option(metavar="A B")
     """Compare these two methods on the same seeds; named as in the report."""
-    metric: list[str] | None = option(None)
+    metric: list[str] | None = option()
     """Only this metric; may be given again."""
 
 

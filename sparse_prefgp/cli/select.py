@@ -59,11 +59,11 @@ TABLES = part_of(
 class Candidates:
     """What is compared, in one of two forms."""
 
-    candidates: Sequence[str] | None = option(None, kind=str, parse=listed)
+    candidates: Sequence[str] | None = option(kind=str, parse=listed)
     """What to compare, each kernel/approximation or kernel/approximation/m: a/b,c/d. By default
     what fit --kernel auto --approximation auto compares.
     """
-    kernels: Sequence[str] | None = option(None, kind=str, parse=listed, excludes="candidates")
+    kernels: Sequence[str] | None = option(kind=str, parse=listed, excludes="candidates")
     """Instead of --candidates, every one of these kernels with every one of --approximations and
     --inducing: a,b.
     """
@@ -96,10 +96,10 @@ class Candidates:
 class TableOptions(OwnClasses):
     """Where the table is written to, and what is kept of a comparison that is killed."""
 
-    out: Path | None = option(None)
+    out: Path | None = option()
     """Write the table here, in the form of its ending: .csv, .tex (LaTeX), .md or .html."""
     overwrite: bool = same_as(Shared, "overwrite")
-    checkpoint: Path | None = option(None)
+    checkpoint: Path | None = option()
     """Keep finished fits in this folder until the comparison has succeeded; --overwrite replaces
     those of one that was interrupted.
     """

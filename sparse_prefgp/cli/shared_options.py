@@ -10,7 +10,7 @@ from typing import Any
 from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
-from sparse_prefgp.support.options import Panel, option, option_class, same_as
+from sparse_prefgp.support.options import Panel, option, option_class, required, same_as
 from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.tell.result import MOST_ROWS
 from sparse_prefgp.workflow.fit_sources import Sources
@@ -38,7 +38,7 @@ class OwnClasses:
 class ModelFolder(OwnClasses):
     """What a command of a fitted model begins with."""
 
-    model: Path = option(metavar="")
+    model: Path = required(metavar="")
     """Folder that fit wrote, or that spg.save wrote."""
 
     @property
@@ -51,7 +51,7 @@ class ModelFolder(OwnClasses):
 class SavedModel(ModelFolder):
     """A model, and items that it is asked about."""
 
-    items: Path | None = option(None)
+    items: Path | None = option()
     """A table of items with the same columns as in fit; by default the items that the model was
     fitted with.
     """
@@ -90,7 +90,7 @@ class ModelAndTable(SavedModel):
     """A model, and a table of answers that is read by its roles."""
 
     columns: Mapping[str, str] | None = option(
-        None, kind=str, parse=columns_by_role, metavar="NAME=COLUMN,…"
+        kind=str, parse=columns_by_role, metavar="NAME=COLUMN,…"
     )
     """Columns of this table that are called otherwise than in fit, by their names there or by their
     roles, such as judge=rater,surface=ground; roles are judge, person, date, count, weight, grade
@@ -109,12 +109,12 @@ class Shared:
     level: float = option(LEVEL, above=0.0, below=1.0)
     """Chance that an interval holds the truth, for example 0.9."""
     person: Any = option(
-        None, kind=list[str], parse=lambda people: people[0] if len(people) == 1 else people
+        kind=list[str], parse=lambda people: people[0] if len(people) == 1 else people
     )
     """For a model with tastes, whose utility it is; repeatable, for what several people prefer on
     average. By default what all share.
     """
-    at: str | None = option(None)
+    at: str | None = option()
     """For utilities that move in time, when: date=2014-07-13. By default at the last duel."""
 
 
@@ -122,7 +122,7 @@ class Shared:
 class Written:
     """How much of a result is printed, and where all of it goes."""
 
-    out: Path | None = option(None)
+    out: Path | None = option()
     """Write all rows here, in the form of its ending: .csv, .tex (LaTeX), .md or .html."""
     overwrite: bool = same_as(Shared, "overwrite")
     show: int = option(MOST_ROWS, least=0)
@@ -137,7 +137,7 @@ class Written:
 class Drawn(Written):
     """And where it is drawn."""
 
-    picture: Path | None = option(None)
+    picture: Path | None = option()
     """Draw it here (.png)."""
 
     def check(self, saved: ModelFolder, asked: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import Drawn, ModelAndTable, Shared
-from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.options import option, option_class, required, same_as
 from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
@@ -23,7 +23,7 @@ EXAMPLE = (
 class SharesOptions:
     """Of which sets."""
 
-    alternatives: Path = option()
+    alternatives: Path = required()
     """A row for each alternative: item_id, or the features of the model; a column choice_set for
     more than one set. Or columns option_1, option_2, …
     """

@@ -55,12 +55,12 @@ class MaybeModel(SavedModel):
 class SuggestOptions:
     """How pairs are chosen."""
 
-    pairs: Path | None = option(None)
+    pairs: Path | None = option()
     """Choose from these pairs alone: columns first and second (or winner and loser) hold item ids.
     """
     columns: Mapping[str, str] | None = same_as(ModelAndTable, "columns", needs=("pairs",))
     """Columns of --pairs that are called otherwise than in fit, such as surface=ground."""
-    batch: int | None = option(None, least=1)
+    batch: int | None = option(least=1)
     """How many pairs or sets, all different; by default 10, in a first round so many that each item
     is shown twice.
     """
@@ -68,13 +68,13 @@ class SuggestOptions:
     """How many items are shown at a time, to choose one of: above 2 sets in place of pairs, by the
     score bald.
     """
-    score: str | None = option(None)
+    score: str | None = option()
     """bald (information), the default, and variance learn all utilities; eubo (expected utility of
     the better one) and thompson look for the best item; settle for who the first ones are.
     """
-    top: int | None = option(None, least=1)
+    top: int | None = option(least=1)
     """How many the first ones are that the score settle settles; by default 5."""
-    prices: Path | None = option(None)
+    prices: Path | None = option()
     """For the score settle, with noise by judge: what a vote of each costs, in columns judge and
     price. Whoever is not there is not asked.
     """

@@ -24,9 +24,9 @@ class TrajectoriesOptions(Drawn):
 
     item: Sequence[str] = repeated()
     """An item, repeatable; by default those who led most often."""
-    since: str | None = option(None)
+    since: str | None = option()
     """The first date; by default that of the first duel."""
-    until: str | None = option(None)
+    until: str | None = option()
     """The last date; by default that of the last duel."""
     dates: int = option(60, least=2, most=10_000)
     """How many dates at equal distances."""

@@ -9,7 +9,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model, progress_bar
 from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared
 from sparse_prefgp.disk.folders import contents, held
-from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.options import option, option_class, required, same_as
 from sparse_prefgp.support.plain import Record
 
 EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --out updated"
@@ -19,17 +19,17 @@ EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --
 class UpdateOptions(AboutSets):
     """What is added to a model, and where to."""
 
-    duels: Path | None = option(None)
+    duels: Path | None = option()
     """New duels: columns winner and loser hold item ids; count and tie too."""
-    out: Path = option()
+    out: Path = required()
     """Folder for the new model: new, empty, or a saved model."""
-    people: Path | None = option(None)
+    people: Path | None = option()
     """Features of new people, a row each, where the model has features of its people."""
     in_one_pass: bool = option(False, flag="--filter", needs="duels")
     """For utilities that move in time: take the new duels up in one pass, slice by slice, and leave
     the past as it is; by default inference on all duels follows.
     """
-    slices: str | None = option(None, needs="in_one_pass")
+    slices: str | None = option(needs="in_one_pass")
     """Of this pass: year, quarter, month, week or day; by default those of the model."""
     max_iterations: int = option(0, least=0, excludes="in_one_pass")
     """Also learn the hyperparameters, in at most this many steps."""

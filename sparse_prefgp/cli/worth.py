@@ -40,7 +40,7 @@ class WorthOptions:
 
     unit: str = option("price")
     """The feature that the others are measured in."""
-    steps: Mapping[str, float] | None = option(None, flag="--step", kind=str, parse=steps_of)
+    steps: Mapping[str, float] | None = option(flag="--step", kind=str, parse=steps_of)
     """Steps of numeric features in place of 1: time=10,changes=1."""
     by_item: bool = option(False)
     """At each item, not at the average one."""

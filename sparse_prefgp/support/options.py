@@ -118,15 +118,16 @@ class Option:
         return [bound for bound in bounds if bound is not None]
 
 
-def option(default: Any = MISSING, **more: Any) -> Any:
+def option(default: Any = None, **more: Any) -> Any:
     """A field of a dataclass that is an option.
 
-    :param default: by default there is none, and the option must be given.
+    :param default: of the field; `required` has none, and must be given.
     :param more: the other fields of `Option`.
     """
     return field(default=default, metadata={_KEY: Option(**more)})
 
 
+required = partial(option, MISSING)
 # The same under the headings of the help.
 of_data, of_columns, held_out, of_model, of_fitting, of_streams = (
     partial(option, panel=panel)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import os
-import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -534,7 +534,7 @@ class _Run:
         finished: FinishedFits,
         callback: Callable[[CompareProgress], None] | None,
     ) -> None:
-        self._started = time.perf_counter()
+        self._started = perf_counter()
         self._entries = [_Entry(candidate) for candidate in listed]
         self._plan, self._settings = plan, settings
         self._finished, self._callback = finished, callback
@@ -560,7 +560,7 @@ class _Run:
 
     @property
     def _elapsed(self) -> float:
-        return time.perf_counter() - self._started
+        return perf_counter() - self._started
 
     @property
     def _running(self) -> list[_Entry]:
@@ -651,7 +651,7 @@ class _Run:
         if self._callback is not None:
             at = key.fold + 1, len(folds), self._done, self._total, self._elapsed
             self._callback(CompareProgress(candidate, *at))
-        started = time.perf_counter()
+        started = perf_counter()
         try:
             found = fit_candidate(
                 candidate,
@@ -665,7 +665,7 @@ class _Run:
             )
         except failures() as error:
             found = FinishedFit(None, reason=reason_of(error))
-        return replace(found, seconds=time.perf_counter() - started)
+        return replace(found, seconds=perf_counter() - started)
 
     # Scores.
 

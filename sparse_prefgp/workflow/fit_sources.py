@@ -56,40 +56,40 @@ class Sources(Form):
     :raises ValueError: an empty name, or what goes with another kind of answer.
     """
 
-    items: Any = of_data(None, kind=Path)
+    items: Any = of_data(kind=Path)
     """Items: CSV, JSON, Excel or Parquet, a row each. The id is the column item_id, else the
     first; other numeric or categorical columns are features. Without it, or without features, each
     item has an effect of its own (Bradley-Terry).
 
     Path or data frame, or an (n, D) array in which ids are row numbers.
     """
-    duels: Any = of_data(None, kind=Path)
+    duels: Any = of_data(kind=Path)
     """Duels: columns winner and loser hold item ids; optional are tie (1 for a draw, in which
     either side may be called the winner) and count.
 
     Path or data frame, as `read_table`; a (t, 2) array of row numbers, winner first; a `DuelTable`;
     `Duels`, whose features stay as they are; `StreamedDuels`, or what `stream_duels` takes.
     """
-    choices: Any = of_data(None, kind=Path)
+    choices: Any = of_data(kind=Path)
     """Instead of duels, choices of one item from a set: a row for each option with columns
     choice_set, item_id and chosen (1 or 0), or a row for each choice with columns chosen, option_1,
     option_2, … Without items and item_id, all other columns describe the options.
 
     As `read_choice_table` takes them.
     """
-    rankings: Any = of_data(None, kind=Path)
+    rankings: Any = of_data(kind=Path)
     """Instead of duels, rankings, best first: columns rank_1, rank_2, … hold item ids; or a row for
     each item with columns ranking, item_id and rank. Columns option_1, option_2, … name all that
     were shown, where only the first are ranked.
 
     As `read_ranking_table` takes them.
     """
-    best_worst: Any = of_data(None, kind=Path)
+    best_worst: Any = of_data(kind=Path)
     """Instead of duels, the best and the worst of a set: as choices, with columns best and worst.
 
     As `read_best_worst_table` takes them.
     """
-    answers: Any = option(None, kind=Path, argument=True, metavar="[ANSWERS]")
+    answers: Any = option(kind=Path, argument=True, metavar="[ANSWERS]")
     """A table of answers, in any form that says by itself what they are: duels, choices, rankings,
     or best and worst.
 
@@ -102,10 +102,10 @@ class Sources(Form):
     """The best and the worst were found in one look at the set, not one after the other."""
     unranked_last: bool = of_data(False, needs=("rankings", "answers"))
     """Items without a rank were shown, and stand below all that have one."""
-    ties: Any = of_data(None, kind=Path, needs=("duels", "answers"))
+    ties: Any = of_data(kind=Path, needs=("duels", "answers"))
     """Tied pairs: columns item_a and item_b hold item ids. A column tie (1 or 0) in the duels says
     the same."""
-    embedding: Any = of_data(None, kind=list[str], metavar="FILE")
+    embedding: Any = of_data(kind=list[str], metavar="FILE")
     """Vectors of the items: a .npy file with rows in the order of the items, or a .npz file with an
     array and ids; repeatable. NAME=FILE gives them a name.
 
@@ -116,28 +116,28 @@ class Sources(Form):
 
     As `with_texts` takes them.
     """
-    text_features: Any = option(None, of_command=False)
+    text_features: Any = option(of_command=False)
     """A function that makes vectors of texts besides, see `with_texts`."""
-    features: Sequence[str] | None = of_data(None, kind=str, parse=names)
+    features: Sequence[str] | None = of_data(kind=str, parse=names)
     """Use only these columns: a,b,c."""
     ignore: Sequence[str] = of_data((), kind=str, parse=names)
     """Columns that are not features: x,y."""
-    count: str | None = of_columns(None)
+    count: str | None = of_columns()
     """Column that says how often each was given; count where there is one."""
-    weight: str | None = of_columns(None)
+    weight: str | None = of_columns()
     """Column of the duels with their weights: a duel of weight 2 counts as two in the fit."""
-    noise_by: str | None = of_columns(None)
+    noise_by: str | None = of_columns()
     """Column of the duels that says who judged: a noise level is learned for each judge."""
-    grade: str | None = of_columns(None, needs=("duels", "answers"))
+    grade: str | None = of_columns(needs=("duels", "answers"))
     """Column of the duels with grades, which say how much better the item in the column winner is.
     Grades take the place of ties."""
-    grades: str | Sequence[Any] | None = of_columns(None, kind=str, needs="grade")
+    grades: str | Sequence[Any] | None = of_columns(kind=str, needs="grade")
     """Grades from worst to best: "much worse,worse,tie,better,much better". An odd number of them
     has ties in the middle. By default whole numbers, 0 for a tie."""
     context: Sequence[str] = of_columns((), kind=str, parse=names)
     """Columns of the duels that become features: surface for both sides, or home where winner_home
     and loser_home hold a value for each."""
-    item: str | None = of_data(None)
+    item: str | None = of_data()
     """Column of the items that says which item a row is of, where an item has a row for each date
     or state."""
     covariate: Sequence[str] = of_columns((), kind=str, parse=names)
@@ -145,9 +145,7 @@ class Sources(Form):
     for each, or a column of the first less the second; of winner and loser x where winner_x and
     loser_x do, or a column of the winner less the loser. Each has a coefficient, which rankings
     leave out."""
-    lean_by: str | Sequence[str] | None = of_columns(
-        None, kind=list[str], metavar="COLUMN:COVARIATE"
-    )
+    lean_by: str | Sequence[str] | None = of_columns(kind=list[str], metavar="COLUMN:COVARIATE")
     """How far each label in a column of the duels leans to one side by a covariate is learned:
     judge:shown_first, or judge:side of a table of two sides; repeatable. Where there is one
     covariate, judge will do."""
@@ -155,20 +153,20 @@ class Sources(Form):
     term: Sequence[str] = of_columns((), kind=list[str], metavar="NAME")
     """A term of your own that --import registers; the columns of labels that it looks at are read.
     Repeatable."""
-    person: str | None = of_columns(None)
+    person: str | None = of_columns()
     """Column of the duels that says whose preference each is: the taste of each person is learned,
     besides what all prefer.
     """
-    people: Any = of_columns(None, kind=Path, needs="person")
+    people: Any = of_columns(kind=Path, needs="person")
     """Features of the people, a row each. The id is the column person_id, else the first.
 
     As `read_table` takes them.
     """
-    time: str | None = of_columns(None, needs=("duels", "answers"))
+    time: str | None = of_columns(needs=("duels", "answers"))
     """Column of the duels with their dates, such as 2024-01-31: the utility of each item moves in
     time, and the last dates are held out.
     """
-    day_first: bool | None = of_columns(None, flag="--day-first/--month-first")
+    day_first: bool | None = of_columns(flag="--day-first/--month-first")
     """Dates such as 11/08/2023 are of August, or of November; by default a day above 12 has to show
     it.
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -88,12 +89,12 @@ class FitSettings:
     """Share to hold out; 0 fits to everything and scores nothing."""
     seed: int = option(0, least=0, most=2**63 - 1)
     """Seed of everything drawn at random: the same seed gives the same numbers."""
-    approximation: str | None = of_model(None)
+    approximation: str | None = of_model()
     """How the covariance is approximated: exact, dtc, vfe, tight-vfe, tight-vfe-rank,
     tight-vfe-logdet, fitc, hetero-vfe, prior-power:P, pitc:BLOCKS, pitc:COLUMN of the duels or
     subset:SIZE; auto compares some on the training duels. By default vfe, or exact for item effects
     alone."""
-    kernel: str | None = of_model(None)
+    kernel: str | None = of_model()
     """Kernel of the utility: se, matern32, matern52, linear, or item (an effect of each item,
     whatever its features). Also additive-se (a sum over the columns), linear(price, age) (of these
     columns alone), iso(se) (one lengthscale for all), ard(se) (the same, and
@@ -104,7 +105,7 @@ class FitSettings:
     linear where that is as good, above 16 features linear+ard(matern52), above 64 and for vectors
     auto, or item for items without features; with --time linear+item-in-time(wiener), or
     item-in-time(wiener)."""
-    inducing: int | str | None = of_model(None, kind=str, parse=_number_if_one, least=1)
+    inducing: int | str | None = of_model(kind=str, parse=_number_if_one, least=1)
     """Number of inducing inputs; 128, or all distinct items if fewer. auto takes as many as leave
     0.01 of the variance of the duels unexplained at first, auto:SHARE another share.
 
@@ -121,7 +122,7 @@ class FitSettings:
     )
     """Stop where ten steps together gain less than this, in nats per duel; 0 continues to the
     optimum or to --max-iterations."""
-    max_train: int | None = of_fitting(None, least=1)
+    max_train: int | None = of_fitting(least=1)
     """Use at most this many training duels: the last ones of a time split, else a random sample."""
     noise_variance: float = of_model(0.5, above=0.0)
     """Variance of the noise of each side of a duel; 0.5 is the standard probit scale."""
@@ -132,7 +133,7 @@ class FitSettings:
 
     Of `optimise`; a refit has one start, the fitted model.
     """
-    margin: float | None = of_model(None, above=0.0)
+    margin: float | None = of_model(above=0.0)
     """By how much a noisy utility must exceed the other for a win; within it a duel is a tie. With
     ties it is learned, from 0.3 by default; without it stays as given."""
     fixed_margin: bool = of_model(False)
@@ -157,7 +158,7 @@ class FitSettings:
     each has a factor of its own."""
     tastes: bool = option(False, flag="person", of_command=False)
     """Learn a taste of each person besides what all prefer."""
-    taste: str | None = of_model(None, needs="tastes")
+    taste: str | None = of_model(needs="tastes")
     """Kernel of each person's own taste, in the words of --kernel; by default the stationary part
     of --kernel, or the linear one, and an effect of each item."""
     dated: bool = option(False, flag="time", of_command=False)
@@ -175,7 +176,7 @@ class FitSettings:
     Parquet are read whole, split as asked, and the model is computed in chunks."""
     parts: int = of_streams(1, least=1, most=100_000, needs="stream")
     """With --stream: cut the duels into this many parts."""
-    scheduler: str | None = of_streams(None, needs="stream")
+    scheduler: str | None = of_streams(needs="stream")
     """With --stream: where the parts work, local or the address of a Dask scheduler.
 
     Where the parts are: `local`, an address, or None for this process.
@@ -185,21 +186,56 @@ class FitSettings:
     the end."""
     polish: int = of_streams(0, least=0, needs="gradients")
     """With --gradients subset: this many exact steps on all duels after it."""
-    sites: Path | None = of_streams(None, needs="stream")
+    sites: Path | None = of_streams(needs="stream")
     """With --stream: a new .npy file for two numbers for each duel, in place of memory."""
     local_sweeps: int = of_streams(1, least=0, needs="parts")
     """With --parts: sweeps of a part over its own duels in a round; 0 until it has settled, at most
     50."""
-    chunk: int | None = of_streams(None, least=1, needs="stream")
+    chunk: int | None = of_streams(least=1, needs="stream")
     """With --stream: duels worked on at a time; by default chosen by sizes and free memory."""
-    timeout: float | None = of_streams(None, above=0.0, needs="scheduler")
+    timeout: float | None = of_streams(above=0.0, needs="scheduler")
     """With --scheduler: seconds after which a part that has not answered is rebuilt on another
     worker; by default ten times what the slowest took in the last round, at least 60."""
-    inducing_share: float | None = field(init=False, repr=False)
-    approximation_choice: ApproximationChoice = field(init=False, repr=False)
-    kernel_choice: KernelChoice = field(init=False, repr=False)
-    taste_choice: KernelChoice | None = field(init=False, repr=False)
-    engine_choice: EngineChoice = field(init=False, repr=False)
+
+    @cached_property
+    def inducing_share(self) -> float | None:
+        """What `auto` may leave unexplained; None for a number."""
+        if not isinstance(self.inducing, str):
+            return None
+        name, colon, number = self.inducing.strip().lower().partition(":")
+        try:
+            share = float(number) if colon else SHARE
+        except ValueError:
+            share = math.nan
+        if name != AUTO:
+            check_number("inducing", self.inducing, least=1, whole=True, hint=f", or {AUTO}")
+        label, hint = f"The share of inducing {self.inducing!r}", f", such as {AUTO}:0.1"
+        check_number(label, share, above=0.0, below=1.0, hint=hint)
+        return share
+
+    @cached_property
+    def kernel_choice(self) -> KernelChoice:
+        """That of the settings, by default one for all."""
+        usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
+        return KernelChoice.parse(_named(self.kernel) or usual)
+
+    @cached_property
+    def taste_choice(self) -> KernelChoice | None:
+        """None without tastes."""
+        own = None if self.taste is None else KernelChoice.parse(self.taste)
+        return (own or self.kernel_choice.taste) if self.tastes else None
+
+    @cached_property
+    def approximation_choice(self) -> ApproximationChoice:
+        """That of the settings, by default exact where that costs nothing."""
+        exact = self.kernel_choice.only_items or self.kernel_choice.finite_in_time
+        usual = "exact" if exact else DEFAULT_APPROXIMATION
+        return ApproximationChoice.parse(_named(self.approximation) or usual)
+
+    @cached_property
+    def engine_choice(self) -> EngineChoice:
+        """That of the settings."""
+        return EngineChoice.parse(self.engine)
 
     def first_margin(self, num_ties: int, levels: tuple[str, ...] | None = None) -> float | None:
         """The margin to start from, for duels of which so many are ties.
@@ -215,16 +251,11 @@ class FitSettings:
         self._check_kinds()
         together.check(chunks=self.stream, **self._needing_memory())
         check_fields(self)
-        engine = EngineChoice.parse(self.engine)
-        share = _share(self.inducing) if isinstance(self.inducing, str) else None
+        engine, share = self.engine_choice, self.inducing_share
         check_choice("tie_model", self.tie_model, ("box", "margin-only"))
         check_choice("priors", self.priors, ("none", "weak"))
         check_choice("integrate", self.integrate, (AUTO, YES, NO))
-        usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
-        kernel = KernelChoice.parse(_named(self.kernel) or usual)
-        alone = kernel.only_items
-        default = "exact" if alone or kernel.finite_in_time else DEFAULT_APPROXIMATION
-        approximation = ApproximationChoice.parse(_named(self.approximation) or default)
+        kernel, approximation = self.kernel_choice, self.approximation_choice
         called, inducing = f"the approximation {approximation}", approximation.needs_inducing
         subset = self.gradients_kind == SUBSET and f"the gradients {self.gradients}"
         together.check(
@@ -240,7 +271,7 @@ class FitSettings:
             fixed_margin=self.fixed_margin,
             in_time=self.dated and self.is_automatic,
             auto=self.is_automatic,
-            effects_of_items_alone=alone and f"the kernel {kernel}",
+            effects_of_items_alone=kernel.only_items and f"the kernel {kernel}",
             inducing=inducing and called,
             no_inducing=not inducing and called,
             inducing_variable=self.inducing is not None and f"--inducing {self.inducing}",
@@ -252,18 +283,10 @@ class FitSettings:
             sites=self.sites is not None,
             scheduler=self.scheduler is not None,
         )
-        object.__setattr__(self, "inducing_share", share)
-        object.__setattr__(self, "approximation_choice", approximation)
-        object.__setattr__(self, "kernel_choice", kernel)
-        object.__setattr__(self, "taste_choice", self._taste_of(kernel))
-        object.__setattr__(self, "engine_choice", engine)
+        if self.taste is not None:
+            KernelChoice.parse(self.taste)
         if self.stream and (self.gradients_kind != SUBSET or self.subset is None):
             check_choice("gradients", self.gradients, (CHUNKS, SUBSET), ", subset:ROWS")
-
-    def _taste_of(self, kernel: KernelChoice) -> KernelChoice | None:
-        if not self.tastes:
-            return None
-        return kernel.taste if self.taste is None else KernelChoice.parse(self.taste)
 
     def of(self, table: DuelTable) -> FitSettings:
         """The settings for a table, whose items may have no features.
@@ -323,8 +346,6 @@ class FitSettings:
         if isinstance(self.sites, str):
             object.__setattr__(self, "sites", Path(self.sites))
         for one in fields(self):
-            if not one.init:
-                continue
             value = getattr(self, one.name)
             if isinstance(value, np.generic):
                 value = value.item()
@@ -395,7 +416,7 @@ class CompareSettings:
     fixed_inducing: bool = same_as(FitSettings, "fixed_inducing")
     """Leave inducing inputs where k-means puts them."""
     groups: Sequence[Sequence[str]] | None = option(
-        None, kind=str, parse=lambda text: [names(group) for group in text.split(";")]
+        kind=str, parse=lambda text: [names(group) for group in text.split(";")]
     )
     """Columns that additive kernels take together: a,b;c,d. Others stay single.
 
@@ -412,14 +433,14 @@ class CompareSettings:
     """
     leans: str | Sequence[Any] = option((), of_command=False)
     """Which labels lean by which covariates, as `Lean` takes them."""
-    enough: int | None = option(None, least=1)
+    enough: int | None = option(least=1)
     """Stop after the fold with which so many duels were scored; by default all folds are.
 
     Stop after the fold with which so many duels were scored, the second one at least, or once all
     candidates but one were given up, as answers to a question that needs no more; None takes all
     folds.
     """
-    time_budget: float | None = option(None, above=0.0)
+    time_budget: float | None = option(above=0.0)
     """Start no fit after this many seconds.
 
     Seconds; no fit begins after them. What is chosen then depends on the machine. Those of fits
@@ -468,7 +489,7 @@ def settings_from(
     :raises ValueError: an option that there is not, or one along with settings; settings of another
         kind.
     """
-    known = [*also, *(one.name for one in fields(cast(Any, kind)) if one.init)]
+    known = [*also, *(one.name for one in fields(cast(Any, kind)))]
     for name in options:
         if name not in known:
             near = spelt_like(name, known)
@@ -497,16 +518,3 @@ def is_auto(name: str | None) -> bool:
 
 def _named(name: str | None) -> str | None:
     return None if is_auto(name) else name
-
-
-def _share(text: str) -> float:
-    name, colon, number = text.strip().lower().partition(":")
-    try:
-        share = float(number) if colon else SHARE
-    except ValueError:
-        share = math.nan
-    if name != AUTO:
-        check_number("inducing", text, least=1, whole=True, hint=f", or {AUTO}")
-    hint = f", such as {AUTO}:0.1"
-    check_number(f"The share of inducing {text!r}", share, above=0.0, below=1.0, hint=hint)
-    return share

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -186,7 +186,7 @@ class _OneFit:
 
     def run(self, sources: Sources, settings: FitSettings, html: bool) -> FitOutput:
         """From the table to what was written."""
-        began, figures, reporter = time.perf_counter(), self.figures, self.reporter
+        began, figures, reporter = perf_counter(), self.figures, self.reporter
         with heard(self.warned), sites_kept_if_done(settings, self.checkpoints.resumes):
             with reporter.started(READING, sources) as progress:
                 table = sources.read(settings, progress)
@@ -205,7 +205,7 @@ class _OneFit:
             held_out = self.scored(self.beside(is_open))
             if not holdout.streamed and self.holdout.settings.refit:
                 self.fit_again()
-            figures["seconds"] = time.perf_counter() - began
+            figures["seconds"] = perf_counter() - began
             notes = figures["notes"] = self.notes()
             data = () if holdout.streamed else holdout.everything.summary().rows()
             output = FitOutput(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -111,9 +111,9 @@ class Clock:
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
-        started = time.perf_counter()
+        started = perf_counter()
         yield
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - started
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - started
 
 
 def held_out(study: Study, run: RunSettings) -> tuple[Holdout, PartedDuels]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from sparse_prefgp.data.features import require_pandas
@@ -92,7 +92,7 @@ def run_study(
     :raises ChildProcessError: a process was killed.
     :raises KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
-    folder, started, own = Path(out), time.perf_counter(), own or OwnModules()
+    folder, started, own = Path(out), perf_counter(), own or OwnModules()
     with held(folder, "study"):
         settings = study.model_dump(mode="json")
         modules = {name: sha256(path) for name, path in own.load().items()}
@@ -106,7 +106,7 @@ def run_study(
         new = 0
 
         def tell(models: tuple[int, int] | None = None) -> None:
-            seconds = time.perf_counter() - started
+            seconds = perf_counter() - started
             failed = sum(record["status"] == FAILED for record in records.values())
             left = seconds / new * (len(todo) - new) if new and models is None else None
             what = "runs" if models is None else "exact models"
@@ -139,7 +139,7 @@ def run_study(
             if records:
                 _write_table(folder, records.values())
     failed = tuple(record for record in records.values() if record["status"] == FAILED)
-    return StudyResult(folder, len(runs), new, failed, time.perf_counter() - started)
+    return StudyResult(folder, len(runs), new, failed, perf_counter() - started)
 
 
 def read_records(folder: Path) -> dict[str, Record]:

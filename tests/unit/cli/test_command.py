@@ -23,7 +23,15 @@ from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.command import called, command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.support.checks import whole_number
-from sparse_prefgp.support.options import helps, names, option, option_of, same_as, several
+from sparse_prefgp.support.options import (
+    helps,
+    names,
+    option,
+    option_of,
+    required,
+    same_as,
+    several,
+)
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import CompareSettings, FitSettings, settings_from
 
@@ -54,7 +62,7 @@ class Meal:
 
 @dataclass(frozen=True, kw_only=True)
 class Guests:
-    number: int = option(least=1)
+    number: int = required(least=1)
     """How many."""
     dish: str = same_as(Meal, "dish", default="cake")
     """To bring."""
