@@ -45,7 +45,7 @@ from sparse_prefgp.workflow.finished import (
     FitKey,
     fingerprints_of,
 )
-from sparse_prefgp.workflow.folds import Fold, FoldPlan, plan_folds
+from sparse_prefgp.workflow.folds import FoldPlan, plan_folds
 from sparse_prefgp.workflow.holdout import Training, fit_model
 from sparse_prefgp.workflow.kernel_names import FeatureGroup, feature_groups, single_columns
 from sparse_prefgp.workflow.model_names import Candidate
@@ -345,28 +345,25 @@ def compare(
     plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train, settings.leans)
     if settings.enough is not None:
         plan.stop_after(settings.enough)
-    _check_candidates(listed, plan)
-    _check_groups(listed, plan, settings.groups)
-    _check_columns(listed, plan)
+    _check(listed, plan, settings.groups)
     finished = FinishedFits()
     if checkpoint is not None:
-        prints = fingerprints_of(plan, _decisive(settings, plan))
+        groups = [
+            [(group.name, group.columns) for group in _groups(plan.train(fold), settings.groups)]
+            for fold in plan.folds
+        ]
+        # What a fit depends on besides its candidate and duels.
+        numbers = (settings.seed, settings.max_iterations, float(settings.noise_variance))
+        ends = (settings.least_gain, settings.fixed_inducing, groups, *plan.leaning.pairs)
+        prints = fingerprints_of(plan, (*numbers, *ends))
         finished = FinishedFits(KeptFile(Path(checkpoint), prints, MEANINGS), resume)
     return _Run(listed, plan, settings, finished, callback).finish()
 
 
-def _decisive(settings: CompareSettings, plan: FoldPlan) -> tuple[Any, ...]:
-    """What a fit depends on besides its candidate and duels."""
-    groups = [
-        [(group.name, group.columns) for group in _groups(plan.train(fold), settings.groups)]
-        for fold in plan.folds
-    ]
-    numbers = (settings.seed, settings.max_iterations, float(settings.noise_variance))
-    leans = plan.leaning.pairs
-    return (*numbers, settings.least_gain, settings.fixed_inducing, groups, *leans)
-
-
-def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
+def _check(
+    listed: Sequence[Candidate], plan: FoldPlan, groups: Sequence[Sequence[str]] | None
+) -> None:
+    """Refuse what no fold can do."""
     if not listed:
         raise ValueError("There are no candidates; give at least one, such as linear+matern52/vfe.")
     parts = [plan.train(fold) for fold in plan.folds]
@@ -398,27 +395,16 @@ def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
                 f"The candidate {candidate} is in the list twice{other}; once is enough."
             )
         seen[key] = candidate
-
-
-def _check_columns(listed: Sequence[Candidate], plan: FoldPlan) -> None:
     kernels = [candidate.kernel_choice for candidate in listed]
-    for fold in plan.folds if any(kernel.named_columns for kernel in kernels) else ():
-        train = plan.train(fold)
+    additive = any(kernel.is_additive for kernel in kernels)
+    together.check(feature_groups=groups is not None, no_additive_kernel=not additive)
+    for train in parts:
+        if groups is not None:
+            _groups(train, groups)
         for kernel in kernels:
-            if kernel.lacking(train.transform) is not None:
-                continue  # which fails on this fold
-            kernel.check_columns(train.transform, train.covariate_names)
-
-
-def _check_groups(
-    listed: Sequence[Candidate], plan: FoldPlan, groups: Sequence[Sequence[str]] | None
-) -> None:
-    if groups is None:
-        return
-    additive = any(candidate.kernel_choice.is_additive for candidate in listed)
-    together.check(feature_groups=True, no_additive_kernel=not additive)
-    for fold in plan.folds:
-        _groups(plan.train(fold), groups)
+            # What the texts of a fold lack fails there.
+            if kernel.named_columns and kernel.lacking(train.transform) is None:
+                kernel.check_columns(train.transform, train.covariate_names)
 
 
 def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[FeatureGroup, ...]:
@@ -426,11 +412,6 @@ def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[Featur
         return feature_groups(train.transform, given)
     together.check(feature_groups=given is not None, no_columns=True)
     return single_columns(train.num_features)
-
-
-def _tells_by_evidence(candidate: Candidate) -> bool:
-    """Whether a high evidence is no more than it says, also of items that are new."""
-    return candidate.approximation_choice.is_bound and not candidate.kernel_choice.has_items
 
 
 # Fitting.
@@ -586,7 +567,12 @@ class _Run:
         fold, budget = self._plan.folds[k], self._settings.time_budget
         train = self._plan.train(fold)
         if len(self._probit) == k:
-            self._fit_probit(train, fold)
+            from sparse_prefgp.analysis.rivals import conditional_logit, linear_probit
+
+            test, rng = self._plan.events.take(fold.test), default_rng(self._settings.seed)
+            sets = test.has_sets or train.events.has_sets
+            rival = (conditional_logit if sets else linear_probit)(train, rng=rng)
+            self._probit.append(rival.predict(test, train.items).log_first)
         for entry in [e for e in self._entries if e.status in (OK, NOT_REACHED)]:
             if budget is not None and self._elapsed > budget:
                 self._cut_to_whole_folds(k, budget)
@@ -594,14 +580,6 @@ class _Run:
             self._fit(entry, train, k, first)
             self._done += 1
         return True
-
-    def _fit_probit(self, train: Duels, fold: Fold) -> None:
-        from sparse_prefgp.analysis.rivals import conditional_logit, linear_probit
-
-        rng = default_rng(self._settings.seed)
-        test = self._plan.events.take(fold.test)
-        fit = conditional_logit if test.has_sets or train.events.has_sets else linear_probit
-        self._probit.append(fit(train, rng=rng).predict(test, train.items).log_first)
 
     def _fit(self, entry: _Entry, train: Duels, k: int, first: bool) -> None:
         """Fit a candidate on a fold, unless that has been done or has ended in the first round."""
@@ -716,7 +694,12 @@ class _Run:
         if len(running) < 2:
             return
         best = min(running, key=self._nlp)
-        bounds = [entry for entry in running if _tells_by_evidence(entry.candidate)]
+        bounds = [
+            entry
+            for entry in running
+            if entry.candidate.approximation_choice.is_bound
+            and not entry.candidate.kernel_choice.has_items
+        ]
         spared = max(bounds, key=lambda e: e.evidence, default=None) if first else None
         for entry in running:
             apart = [a - b for a, b in zip(entry.values, best.values, strict=True)]

@@ -41,6 +41,7 @@ from sparse_prefgp.support.options import (
     option_of,
     several,
 )
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import one_of
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -259,7 +260,9 @@ class Sources(Form):
         if isinstance(source, DuelTable | Duels):
             self._refuse_columns(source)
             return source if isinstance(source, DuelTable) else table_of(source)
-        source = _pairs_frame(source)
+        if isinstance(source, np.ndarray):  # row numbers of winner and loser
+            check_shape("duels", source, "t", 2, hint=", winner and loser of each")
+            source = require_pandas().DataFrame(source, columns=["winner", "loser"])
         if name == "answers":
             source, name = self._of_some_kind(source)
         told = {
@@ -274,22 +277,14 @@ class Sources(Form):
         flags = ("as_duels", "at_once", "unranked_last")
         told |= {flag: True for flag in flags if getattr(self, flag)}
         options = {key: value for key, value in told.items() if value is not None}
-        form = {one: getattr(self, one) for one in FORM_OPTIONS}
         return READERS[name](
             self._items_given(),
             source,
-            features=None if self.features is None else list(self.features),
-            ignore=list(self.ignore),
             never_features=split_columns(split),
-            weights=self.weight,
-            groups=self.noise_by,
-            labels=self.labels,
-            context=self.context,
-            item=self.item,
+            **self._columns(),
             person=self.person,
             people=self.people,
             **options,
-            **form,
         )
 
     def _of_some_kind(self, source: Any) -> tuple[Any, str]:
@@ -339,27 +334,35 @@ class Sources(Form):
             duels,
             # Arrays of items stay arrays, unless they have vectors besides.
             self.items if self.embedding is None and not self.text else self._items_given(),
-            features=None if self.features is None else list(self.features),
-            ignore=list(self.ignore),
-            weights=self.weight,
+            **self._columns(),
             grade=self.grade,
             grades=self.grades,
-            groups=self.noise_by,
-            labels=self.labels,
             covariates=self.covariate,
-            context=self.context,
-            item=self.item,
             progress=progress,
-            **{one: getattr(self, one) for one in FORM_OPTIONS},
         )
 
+    def _columns(self) -> Record:
+        """What all readers take alike."""
+        return {
+            "features": None if self.features is None else list(self.features),
+            "ignore": list(self.ignore),
+            "weights": self.weight,
+            "groups": self.noise_by,
+            "labels": self.labels,
+            "context": self.context,
+            "item": self.item,
+            **{one: getattr(self, one) for one in FORM_OPTIONS},
+        }
+
     def _items_given(self) -> Any:
-        return items_given(
-            _items_frame(self.items),
-            self.embedding,
-            text=self.text,
-            text_features=self.text_features,
-        )
+        items = self.items
+        if isinstance(items, np.ndarray):  # ids are row numbers
+            check_shape("items", items, "n", "D", hint=", a row for each item")
+            names = [f"x{j}" for j in range(items.shape[1])]
+            items = require_pandas().DataFrame(items, columns=names)
+            items.insert(0, "item_id", np.arange(len(items)))
+        more = {"text": self.text, "text_features": self.text_features}
+        return items_given(items, self.embedding, **more)
 
     def _refuse_columns(self, duels: Any) -> None:
         names = (
@@ -405,22 +408,3 @@ def read(table: Any, items: Any = None, *, kind: str | None = None, **options: A
     if kind is not None:
         check_choice("kind", kind, READERS)
     return Sources(items=items, **{kind or "answers": table}, **options).table("duels")
-
-
-def _items_frame(items: Any) -> Any:
-    """Items of an array as a table, in which ids are row numbers."""
-    if not isinstance(items, np.ndarray):
-        return items
-    check_shape("items", items, "n", "D", hint=", a row for each item")
-    pd = require_pandas()
-    frame = pd.DataFrame(items, columns=[f"x{j}" for j in range(items.shape[1])])
-    frame.insert(0, "item_id", np.arange(len(items)))
-    return frame
-
-
-def _pairs_frame(duels: Any) -> Any:
-    """Duels of an array as a table: row numbers of winner and loser."""
-    if not isinstance(duels, np.ndarray):
-        return duels
-    check_shape("duels", duels, "t", 2, hint=", winner and loser of each")
-    return require_pandas().DataFrame(duels, columns=["winner", "loser"])

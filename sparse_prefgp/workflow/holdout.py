@@ -7,7 +7,7 @@ do everything that needs no TensorFlow, so that bad input is found at once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -352,7 +352,12 @@ class Holdout(Training):
         if column is not None:
             events = events.saying(block=Codes.of(table.context[column].to_numpy()[rows].tolist()))
         if model.terms.taste is not None and events.person is not None:
-            events = events.saying(person=_nobody_new(events, model))
+            # New people without features are nobody in particular.
+            known = _known_people(events, model.people.described)
+            people = zip(events.person.labels.tolist(), known, strict=True)
+            events = events.saying(
+                person=Codes.of([who if there else None for who, there in people])
+            )
         return [Asked(events, model.inputs.of_items(), sets=sets)]
 
     def asks_for_outcomes(self, model: PreferenceGP) -> bool:
@@ -642,27 +647,18 @@ def predict_held_out(holdout: Holdout | StreamHoldout, model: Any, other: Any = 
         transform, rows = holdout.train.transform, holdout.split.test_rows
         test = holdout.table.to_duels(rows, transform=transform)
         scored = with_forecasts(scored, model, test)
-    events = holdout.table.events.take(holdout.split.test_rows)
-    return replace(scored, parts=_people_parts(events, model))
-
-
-def _nobody_new(events: Answers, model: PreferenceGP) -> Codes:
-    """Whose preference events are, new people without features being nobody in particular."""
-    assert events.person is not None
-    known = set(map(id_text, model.people.described))
-    labels = events.person.labels.tolist()
-    return Codes.of([label if id_text(label) in known else None for label in labels])
-
-
-def _people_parts(events: Answers, model: PreferenceGP) -> dict[str, BoolArray]:
-    """Which events are of people the model knows, and which of new ones; none without tastes."""
     if model.terms.taste is None:
-        return {}
+        return scored
+    events = holdout.table.events.take(holdout.split.test_rows)
+    known = np.array(_known_people(events, model.people.names), dtype=bool)
+    return replace(scored, parts={"known_people": known, "new_people": ~known})
+
+
+def _known_people(events: Answers, names: Iterable[Any]) -> list[bool]:
+    """Whether each event is the preference of one of these."""
     assert events.person is not None
-    known = set(map(id_text, model.people.names))
-    labels = events.person.labels.tolist()
-    new = np.array([id_text(label) not in known for label in labels], dtype=bool)
-    return {"known_people": ~new, "new_people": new}
+    known = set(map(id_text, names))
+    return [id_text(label) in known for label in events.person.labels.tolist()]
 
 
 def groups_of(train: Duels | StreamedDuels) -> tuple[FeatureGroup, ...] | None:
@@ -696,14 +692,13 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         integrate=settings.integrate == YES,
         margin_only=settings.tie_model != "box",
     )
-    _warn_of_idle_context(table, settings)
-    _warn_of_people(table, settings)
+    _warn_of_shared(table, settings)
     table = table.keeping_apart(settings.kernel_choice.named_columns)
     column = settings.approximation_choice.column
     if column is not None:
         table = replace(table.using([column]), roles={**table.roles, "block": column})
     table = table.using(split_columns(settings.split))
-    if _all_tied(events):
+    if not events.has_sets and events.ties is not None and events.ties.all():
         warnings.warn(
             f"All {int(events.counts.sum()):,} {events.noun} are ties: as far as they tell all "
             "items are equal, and how long intervals are is what the priors say. None is held out, "
@@ -743,11 +738,6 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     undecided = len(split.test_rows) and not len(holdout.decided_rows)
     together.check(only_ties=undecided and "held-out duels that are all ties", scores=True)
     return holdout
-
-
-def _all_tied(events: Answers) -> bool:
-    """Whether no duel has a winner."""
-    return not events.has_sets and events.ties is not None and bool(events.ties.all())
 
 
 def _check_order(settings: FitSettings, events: Answers, split: Split) -> None:
@@ -842,20 +832,17 @@ def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:
             )
 
 
-def _warn_of_idle_context(table: DuelTable, settings: FitSettings) -> None:
-    if not table.shared or not settings.kernel_choice.cancels_shared:
-        return
-    names = ", ".join(repr(name) for name in table.shared)
-    warnings.warn(
-        f"Winner and loser share their {names}, which cancels in the kernel "
-        f"{settings.kernel_choice}; use one that lets features act together, such as "
-        "linear+matern52.",
-        stacklevel=3,
-    )
-
-
-def _warn_of_people(table: DuelTable, settings: FitSettings) -> None:
+def _warn_of_shared(table: DuelTable, settings: FitSettings) -> None:
+    """Of features that both sides share, and what the kernel or the approximation makes of them."""
     choice, people = settings.approximation_choice, table.described_people
+    if table.shared and settings.kernel_choice.cancels_shared:
+        names = ", ".join(repr(name) for name in table.shared)
+        warnings.warn(
+            f"Winner and loser share their {names}, which cancels in the kernel "
+            f"{settings.kernel_choice}; use one that lets features act together, such as "
+            "linear+matern52.",
+            stacklevel=3,
+        )
     if people and choice.remembers_people:
         warnings.warn(
             f"The approximation {choice} remembers the {people:,} people whose "
