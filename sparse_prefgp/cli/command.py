@@ -166,7 +166,7 @@ def _typed(kind: Any) -> dict[str, Typed]:
     }
 
 
-def _given(options: Mapping[str, Typed], typed: Mapping[str, Any]) -> Record:
+def _given(options: Mapping[str, Typed], typed: Record) -> Record:
     """Values of what was typed, by the names of the fields; what was not keeps its default."""
     found = {}
     for name, asked in options.items():

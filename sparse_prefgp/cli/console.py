@@ -63,13 +63,20 @@ def sentences(
     except BrokenPipeError:  # whoever reads the output has had enough: not worth a sentence
         raise
     except OSError as error:
-        _stop(f"Error: {_os_sentence(error)}", MISTAKE, error)
+        sentence = str(error)  # one of ours is a sentence already
+        if error.strerror is not None:
+            where = "" if error.filename is None else f" for {os.fsdecode(error.filename)!r}"
+            sentence = (
+                f"The system reports {error.strerror!r}{where}; check that disk space and "
+                "permissions suffice, or give another place."
+            )
+        _stop(f"Error: {sentence}", MISTAKE, error)
     except Exception as error:
         # Memory that did not suffice is the machine's, and not a fault of ours.
-        sentence = str(error) if is_mistake(error) else short_of_memory(error)
-        if not sentence:
+        words = str(error) if is_mistake(error) else short_of_memory(error)
+        if not words:
             raise
-        _stop(f"Error: {sentence}", MISTAKE, error)
+        _stop(f"Error: {words}", MISTAKE, error)
     except KeyboardInterrupt as error:
         # Whoever raised it on purpose says what was kept.
         _stop(str(error) or STOPPED, INTERRUPTED, error)
@@ -147,16 +154,6 @@ class Output(PlainConsole):
         if out is not None:
             self.line(f"Written to {out}.")
         self.manners.emit(result)
-
-
-def _os_sentence(error: OSError) -> str:
-    if error.strerror is None:  # one of ours, which is a sentence already
-        return str(error)
-    where = "" if error.filename is None else f" for {os.fsdecode(error.filename)!r}"
-    return (
-        f"The system reports {error.strerror!r}{where}; check that disk space and permissions "
-        "suffice, or give another place."
-    )
 
 
 def _stop(message: str, code: int, error: BaseException) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from sparse_prefgp.analysis.verdicts import is_reversed, score_parts
 from sparse_prefgp.cli.command import command
@@ -80,7 +80,7 @@ def evaluate(
     console.finish(scores, out)
 
 
-def _notes(scores: Mapping[str, Any], held: bool) -> Iterator[str]:
+def _notes(scores: Record, held: bool) -> Iterator[str]:
     """What else there is to know; `held` is whether the duels of the model are kept."""
     what = "alternatives"
     if "answers" not in scores:

@@ -12,6 +12,7 @@ from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support.options import Panel, option, option_class, required, same_as
 from sparse_prefgp.support.own_modules import OwnModules
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.tell.result import MOST_ROWS
 from sparse_prefgp.workflow.fit_sources import Sources
 
@@ -128,7 +129,7 @@ class Written:
     show: int = option(MOST_ROWS, least=0)
     """How many rows to print."""
 
-    def check(self, saved: ModelFolder, asked: Mapping[str, Any]) -> None:
+    def check(self, saved: ModelFolder, asked: Record) -> None:
         """Refuse files that cannot be written, or that something is read from."""
         check_file(self.out, self.overwrite, *inputs_of(saved, asked))
 
@@ -140,14 +141,14 @@ class Drawn(Written):
     picture: Path | None = option()
     """Draw it here (.png)."""
 
-    def check(self, saved: ModelFolder, asked: Mapping[str, Any]) -> None:
+    def check(self, saved: ModelFolder, asked: Record) -> None:
         """The same, of the picture too."""
         super().check(saved, asked)
         inputs = *inputs_of(saved, asked), self.out
         check_file(self.picture, self.overwrite, *inputs, endings=[".png"])
 
 
-def inputs_of(saved: ModelFolder, asked: Mapping[str, Any]) -> list[Path | None]:
+def inputs_of(saved: ModelFolder, asked: Record) -> list[Path | None]:
     """The files that a command reads."""
     return [*saved.files, *(value for value in asked.values() if isinstance(value, Path))]
 

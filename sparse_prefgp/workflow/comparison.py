@@ -245,7 +245,7 @@ class Comparison(Result):
         ]
 
 
-def candidates_table(figures: Mapping[str, Any], unit: str, certainty: bool = False) -> Table:
+def candidates_table(figures: Record, unit: str, certainty: bool = False) -> Table:
     """Candidates and the reference.
 
     :param figures: as `Comparison.to_dict` has them.
@@ -527,6 +527,7 @@ class _Run:
         self._total = len(listed) * (len(plan.folds) + self._in_rounds)
 
     def finish(self) -> Comparison:
+        """Fit on all folds, and say what came of it."""
         try:
             self._fit_folds()
         except KeyboardInterrupt as error:
@@ -575,7 +576,18 @@ class _Run:
             self._probit.append(rival.predict(test, train.items).log_first)
         for entry in [e for e in self._entries if e.status in (OK, NOT_REACHED)]:
             if budget is not None and self._elapsed > budget:
-                self._cut_to_whole_folds(k, budget)
+                # Only folds that all have count, or the first round; without either, those that
+                # it reached.
+                for one in self._entries:
+                    if one.status == NOT_REACHED:
+                        one.reason = f"the {budget:g} s were over"
+                    elif k or one.first is not None:
+                        one.fits = one.fits[:k]
+                self._probit = self._probit[: max(k, 1)]
+                self._notes.append(
+                    f"The time budget of {budget:g} s ended the comparison after {k} of "
+                    f"{len(self._plan.folds)} folds; another machine may choose otherwise."
+                )
                 return False
             self._fit(entry, train, k, first)
             self._done += 1
@@ -583,7 +595,8 @@ class _Run:
 
     def _fit(self, entry: _Entry, train: Duels, k: int, first: bool) -> None:
         """Fit a candidate on a fold, unless that has been done or has ended in the first round."""
-        candidate, rows = entry.candidate, len(train.distinct_rows()[0])
+        candidate, settings = entry.candidate, self._settings
+        rows = len(train.distinct_rows()[0])
         lacking = candidate.kernel_choice.lacking(train.transform)
         if lacking is not None:
             entry.take(FinishedFit(None, reason=f"it names {lacking}"), k, first)
@@ -593,57 +606,43 @@ class _Run:
             entry.take(before, k, first)
             return
         kernel, approximation = candidate.kernel_choice, candidate.approximation_choice
-        groups = _groups(train, self._settings.groups) if kernel.is_additive else ()
+        groups = _groups(train, settings.groups) if kernel.is_additive else ()
         number = None
         if approximation.needs_inducing:
             number = number_of_inducing(rows, candidate.inducing)
         if not entry.values:
             entry.inducing = number
-            entry.parameters = kernel.num_parameters(
-                train.num_features, groups, _groups(train, None)
-            )
+            named = _groups(train, None)
+            entry.parameters = kernel.num_parameters(train.num_features, groups, named)
             entry.cost = number or approximation.size or rows
         begun = 0 if before is None else FIRST_STEPS
-        steps = FIRST_STEPS if first else self._settings.max_iterations
+        steps = FIRST_STEPS if first else settings.max_iterations
         key = FitKey(candidate.kernel, candidate.approximation, number, k, begun, steps)
-        found = self._finished.find(key)
-        if found is None:
-            start = None if before is None else before.position
-            found = self._fit_afresh(candidate, train, key, groups, first, start)
-            self._finished.add(key, found)
-        else:
+        found, folds = self._finished.find(key), self._plan.folds
+        if found is not None:
             self._started -= found.seconds
+        else:
+            if self._callback is not None:
+                at = k + 1, len(folds), self._done, self._total, self._elapsed
+                self._callback(CompareProgress(candidate, *at))
+            started = perf_counter()
+            try:
+                found = fit_candidate(
+                    candidate,
+                    train,
+                    self._plan.events.take(folds[k].test),
+                    settings=replace(settings, max_iterations=steps - begun),
+                    inducing=number,
+                    groups=groups,
+                    first=first,
+                    start=None if before is None else before.position,
+                )
+            except failures() as error:
+                found = FinishedFit(None, reason=reason_of(error))
+            found = replace(found, seconds=perf_counter() - started)
+            self._finished.add(key, found)
         self._fits += 1
         entry.take(found, k, first)
-
-    def _fit_afresh(
-        self,
-        candidate: Candidate,
-        train: Duels,
-        key: FitKey,
-        groups: Sequence[FeatureGroup],
-        first: bool,
-        start: FloatArray | None,
-    ) -> FinishedFit:
-        folds = self._plan.folds
-        if self._callback is not None:
-            at = key.fold + 1, len(folds), self._done, self._total, self._elapsed
-            self._callback(CompareProgress(candidate, *at))
-        started = perf_counter()
-        try:
-            found = fit_candidate(
-                candidate,
-                train,
-                self._plan.events.take(folds[key.fold].test),
-                settings=replace(self._settings, max_iterations=key.steps - key.begun),
-                inducing=key.inducing,
-                groups=groups,
-                first=first,
-                start=start,
-            )
-        except failures() as error:
-            found = FinishedFit(None, reason=reason_of(error))
-        return replace(found, seconds=perf_counter() - started)
 
     # Scores.
 
@@ -711,20 +710,6 @@ class _Run:
                     f"{error:.4f} over {self._plan.se_over}) after {where}, given up"
                 )
                 self._total -= folds_left
-
-    def _cut_to_whole_folds(self, fold: int, budget: float) -> None:
-        """After the time is over only folds that all have count, or the first round; without
-        either, those it reached."""
-        for entry in self._entries:
-            if entry.status == NOT_REACHED:
-                entry.reason = f"the {budget:g} s were over"
-            elif fold or entry.first is not None:
-                entry.fits = entry.fits[:fold]
-        self._probit = self._probit[: max(fold, 1)]
-        self._notes.append(
-            f"The time budget of {budget:g} s ended the comparison after {fold} of "
-            f"{len(self._plan.folds)} folds; another machine may choose otherwise."
-        )
 
     def _result(self) -> Comparison:
         scored = [e for e in self._entries if e.values]

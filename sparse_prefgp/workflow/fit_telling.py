@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sparse_prefgp.analysis.verdicts import score_parts
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.learning.notes import fit_notes, is_warning, learned_from
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
 from sparse_prefgp.tell.tables import MISSING, Column, Table, facts_table, first_of, typeset
@@ -38,7 +39,7 @@ class Fact(NamedTuple):
         return f"{self.label}{self.joint}{self.text}"
 
 
-def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
+def facts_of(fit: Record) -> list[Fact]:
     """What was fitted and how it went.
 
     :param fit: `fit` or `refit_fit` of `metrics.json`.
@@ -79,7 +80,7 @@ def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
     ]
 
 
-def learned_table(fit: Mapping[str, Any]) -> list[Table]:
+def learned_table(fit: Record) -> list[Table]:
     """What was learned, its prior and how well it is known; none of a fit of before."""
     rows = fit.get("learned", ())
     columns = [
@@ -94,7 +95,7 @@ def learned_table(fit: Mapping[str, Any]) -> list[Table]:
     return [Table("learned", "", known, rows)] if rows else []
 
 
-def _there(fit: Mapping[str, Any], wanted: Iterable[tuple[str, str, Any]]) -> list[Fact]:
+def _there(fit: Record, wanted: Iterable[tuple[str, str, Any]]) -> list[Fact]:
     """Facts that are known and need no sentence."""
     return [
         Fact(label, shown(fit[key]), told=False)
@@ -103,7 +104,7 @@ def _there(fit: Mapping[str, Any], wanted: Iterable[tuple[str, str, Any]]) -> li
     ]
 
 
-def _evidence(fit: Mapping[str, Any]) -> Fact:
+def _evidence(fit: Record) -> Fact:
     how, unit = "", fit["unit"]
     if fit.get("gradients"):
         of = "exact gradients from chunks"
@@ -119,7 +120,7 @@ def _evidence(fit: Mapping[str, Any]) -> Fact:
     return Fact("Log evidence", text, " ")
 
 
-def _about_duels(fit: Mapping[str, Any]) -> list[Fact]:
+def _about_duels(fit: Record) -> list[Fact]:
     """Margin, coefficients and cuts."""
     facts, leans = [], fit["leans"]
     if fit["margin"] is not None:
@@ -144,7 +145,7 @@ def _about_duels(fit: Mapping[str, Any]) -> list[Fact]:
     return facts
 
 
-def _of_groups(fit: Mapping[str, Any]) -> list[Fact]:
+def _of_groups(fit: Record) -> list[Fact]:
     facts = []
     for key, what, whose in (
         ("noise_ratios", "Noise variance", "that"),
@@ -163,7 +164,7 @@ def _of_groups(fit: Mapping[str, Any]) -> list[Fact]:
     return facts
 
 
-def answer_parts(figures: Mapping[str, Any]) -> list[str | Table]:
+def answer_parts(figures: Record) -> list[str | Table]:
     """How well what was held out is predicted, and what is known of people and time: sentences and
     tables in the order to tell them."""
     nouns = _nouns(figures)
@@ -175,7 +176,7 @@ def answer_parts(figures: Mapping[str, Any]) -> list[str | Table]:
     ]
 
 
-def people_sentences(people: Mapping[str, Any] | None, nouns: str = "duels") -> list[str]:
+def people_sentences(people: Record | None, nouns: str = "duels") -> list[str]:
     """On the people of a model with tastes, from its figures; none without."""
     if people is None:
         return []
@@ -200,7 +201,7 @@ def people_sentences(people: Mapping[str, Any] | None, nouns: str = "duels") -> 
     ]
 
 
-def time_sentences(in_time: Mapping[str, Any] | None) -> list[str]:
+def time_sentences(in_time: Record | None) -> list[str]:
     """On utilities that move, from their figures; none without."""
     if in_time is None:
         return []
@@ -216,7 +217,7 @@ def time_sentences(in_time: Mapping[str, Any] | None) -> list[str]:
     ]
 
 
-def _decided(in_time: Mapping[str, Any]) -> list[str]:
+def _decided(in_time: Record) -> list[str]:
     """What was decided on the training duels about utilities that move, in a sentence; none where
     there was nothing to decide."""
     parts = []
@@ -243,7 +244,7 @@ def _decided(in_time: Mapping[str, Any]) -> list[str]:
     return [f"Decided on the training duels: {'; '.join(parts)}."] if parts else []
 
 
-def answer_sections(figures: Mapping[str, Any], notes: Iterable[str] = ()) -> list[Section]:
+def answer_sections(figures: Record, notes: Iterable[str] = ()) -> list[Section]:
     """The answer, what to know before relying on it, and its scores.
 
     :param notes: warnings besides those that follow from the figures.
@@ -267,7 +268,7 @@ def answer_sections(figures: Mapping[str, Any], notes: Iterable[str] = ()) -> li
 
 
 def fit_report(
-    figures: Mapping[str, Any],
+    figures: Record,
     ranking: Ranking | None = None,
     pictures: Sequence[Picture] = (),
     *,
@@ -323,11 +324,11 @@ def fit_report(
     return Report(title, " · ".join(subtitle), sections_of(sections))
 
 
-def _unit(figures: Mapping[str, Any]) -> str:
+def _unit(figures: Record) -> str:
     return str(figures["fit"]["unit"])
 
 
-def _nouns(figures: Mapping[str, Any]) -> str:
+def _nouns(figures: Record) -> str:
     """What was asked: `duels`, `choices`, `answers`."""
     return f"{_unit(figures)}s"
 
@@ -350,9 +351,7 @@ def _items(ranking: Ranking | None, learned: str) -> list[Section]:
     return sections
 
 
-def _data(
-    figures: Mapping[str, Any], data_rows: Iterable[tuple[str, str]]
-) -> list[tuple[str, str]]:
+def _data(figures: Record, data_rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     data, nouns = figures["data"], _nouns(figures)
     wanted = (
         ("train_duels", f"training {nouns}", "{:,}".format),

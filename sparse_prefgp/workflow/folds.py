@@ -114,7 +114,16 @@ def plan_folds(
             f"by is {by!r}, but Duels have no columns; give the values themselves, one for "
             "each row of duels.winners, or a table from read_table."
         )
-    table = duels if isinstance(duels, DuelTable) else _table_of(duels, by)
+    if isinstance(duels, DuelTable):
+        table = duels
+    else:
+        copies = isinstance(by, str) and by == "duels"  # which are parted one by one
+        if copies and duels.num_duels > MAX_COPIES:
+            raise ValueError(
+                f"There are {duels.num_duels:,} duels, too many to be folded one by one; give by= "
+                "an array with the group of each row of duels.winners."
+            )
+        table = table_of(duels, one_by_one=copies)
     units = units_of(table, by) if isinstance(by, str) else given_units(by, table.num_rows)
     sets, t = table.sets(), table.num_rows
     if units.ordered or units.given:
@@ -142,14 +151,3 @@ def plan_folds(
             plan.thinned = max(plan.thinned, len(fold.train) - len(kept))
             plan.folds[k] = replace(fold, train=kept)
     return plan
-
-
-def _table_of(duels: Duels, by: str | npt.ArrayLike) -> DuelTable:
-    """Duels as a table, with each as often as it was seen where copies are parted."""
-    copies = isinstance(by, str) and by == "duels"
-    if copies and duels.num_duels > MAX_COPIES:
-        raise ValueError(
-            f"There are {duels.num_duels:,} duels, too many to be folded one by one; give by= an "
-            "array with the group of each row of duels.winners."
-        )
-    return table_of(duels, one_by_one=copies)

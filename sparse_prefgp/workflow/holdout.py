@@ -775,8 +775,17 @@ def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> 
             f"than {FEWEST_EACH}, which tell no taste from noise"
         )
     else:
-        if settings.noise_by_group and table.events.judge is not None:
-            _warn_of_noise(table.events.judge, person)
+        judge = table.events.judge
+        if settings.noise_by_group and judge is not None:
+            # Where whoever judges is whose preference it is, both say why answers look odd.
+            pairs = len(np.unique(np.stack([judge.numbers, person.numbers], 1), axis=0))
+            if pairs == len(np.unique(person.numbers)) == len(np.unique(judge.numbers)):
+                warnings.warn(
+                    "Each person has a noise and a taste, which duels tell apart only where people "
+                    "judge related pairs again and again; leave out one of them (--noise-by, "
+                    "--person) unless held-out duels ask for both.",
+                    stacklevel=3,
+                )
         _warn_of_contradictions(table.events)
         return settings
     warnings.warn(f"{why}; one utility is fitted for all.", stacklevel=3)
@@ -801,18 +810,6 @@ def _warn_of_contradictions(events: Answers) -> None:
             f"{len(idle):,} of {people:,} people, {shortened(events.person.names[idle[0]])} among "
             "them, preferred either side of each of their pairs equally often, which tells of no "
             "taste; look whether winners and losers are in the right columns.",
-            stacklevel=4,
-        )
-
-
-def _warn_of_noise(judge: Codes, person: Codes) -> None:
-    """Where whoever judges is whose preference it is: both say why one's answers look odd."""
-    pairs = len(np.unique(np.stack([judge.numbers, person.numbers], 1), axis=0))
-    if pairs == len(np.unique(person.numbers)) == len(np.unique(judge.numbers)):
-        warnings.warn(
-            "Each person has a noise and a taste, which duels tell apart only where people judge "
-            "related pairs again and again; leave out one of them (--noise-by, --person) unless "
-            "held-out duels ask for both.",
             stacklevel=4,
         )
 

@@ -190,7 +190,12 @@ class _Deciding:
         # What costs many times as much is tried on a part of the duels, next to the best one.
         if _is_finer(TRIAL_SLICES, best.slices[-1]):
             base = base.in_time.with_slices(TRIAL_SLICES)
-        part = self._of_rows(base, self._tried_rows())
+        # The last training rows between the items that have most duels.
+        sides = self._holdout.table.events.take(self._holdout.split.train_rows).pairs
+        duels_of_item = np.bincount(sides.reshape(-1))
+        busy = np.isin(sides, duels_of_item.argsort(kind="stable")[-TRIAL_ITEMS:]).all(1)
+        by_date = self._days.argsort(kind="stable")
+        part = self._of_rows(base, by_date[busy[by_date]][-MOST_TRIED:])
         to_beat = self.learned(part).log_evidence
         report = self.learned(self._with_kernel(part, name), _Trial(to_beat + WORTH))
         slices = (str(base.in_time.slices),)
@@ -224,14 +229,6 @@ class _Deciding:
         time = self._holdout.table.events.time
         assert time is not None
         return time[self._holdout.split.train_rows]
-
-    def _tried_rows(self) -> IntArray:
-        """The last training rows between the items that have most duels."""
-        sides = self._holdout.table.events.take(self._holdout.split.train_rows).pairs
-        duels_of_item = np.bincount(sides.reshape(-1))
-        busy = np.isin(sides, duels_of_item.argsort(kind="stable")[-TRIAL_ITEMS:]).all(1)
-        by_date = self._days.argsort(kind="stable")
-        return by_date[busy[by_date]][-MOST_TRIED:]
 
     def _of_rows(self, model: Any, some: IntArray) -> Any:
         """The model of some of the training rows, with copies of its parameters; inference begins

@@ -12,6 +12,7 @@ from sparse_prefgp import plotting
 from sparse_prefgp.analysis.metrics import CHOICES, DUELS, MODEL
 from sparse_prefgp.plotting.canvas import MISSING, SMALL, new_figure, save, shortened_name
 from sparse_prefgp.plotting.surfaces import draw_utility, utility_over_grid
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.tell.report import Picture
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def write_pictures(
     *,
     report: OptimisationReport | Sequence[float] | None = None,
     held_out: HeldOut | None = None,
-    candidates: Sequence[Mapping[str, Any]] = (),
+    candidates: Sequence[Record] = (),
 ) -> list[Picture]:
     """Write the pictures of a fit as PNG files, 7 × 4.5 inches at 150 dots per inch.
 
@@ -225,7 +226,7 @@ def _add_people(add: Callable[..., None], model: PreferenceGP) -> None:
     )
 
 
-def _add_candidates(add: Callable[..., None], candidates: Sequence[Mapping[str, Any]]) -> None:
+def _add_candidates(add: Callable[..., None], candidates: Sequence[Record]) -> None:
     """What the candidates of a choice knew about themselves."""
     from sparse_prefgp.analysis.metrics import CalibrationBin
 

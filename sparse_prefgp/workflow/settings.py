@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ from sparse_prefgp.support.options import (
     option_of,
     same_as,
 )
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import shortened, spelt_like
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import (
@@ -475,9 +476,9 @@ T = TypeVar("T")
 def settings_from(
     kind: type[T],
     settings: T | None,
-    options: Mapping[str, Any],
+    options: Record,
     what: str,
-    usual: Mapping[str, Any] | None = None,
+    usual: Record | None = None,
     *,
     also: Sequence[str] = (),
 ) -> T:

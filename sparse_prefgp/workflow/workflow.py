@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -79,7 +79,7 @@ SOURCES = tuple(one.name for one in fields(Sources) if one.name not in ("items",
 class FitResult(NamedTuple):
     """A fit as it is reported: figures as in `metrics.json`, and what the optimiser says."""
 
-    figures: Mapping[str, Any]
+    figures: Record
     report: Any
 
 
@@ -352,9 +352,7 @@ class _OneFit:
         return found
 
 
-def settings_of(
-    sources: Sources, settings: FitSettings | None, options: Mapping[str, Any]
-) -> FitSettings:
+def settings_of(sources: Sources, settings: FitSettings | None, options: Record) -> FitSettings:
     """How these are fitted: `settings`, or what is made of options by name.
 
     :raises ValueError: what `settings_from` and `FitSettings` raise.

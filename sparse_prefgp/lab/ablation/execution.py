@@ -9,11 +9,11 @@ import subprocess
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.random import default_rng
@@ -110,7 +110,7 @@ def failure(error: BaseException) -> Record:
     }
 
 
-def reasons(records: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def reasons(records: Iterable[Record]) -> dict[str, list[str]]:
     """Why runs failed, the most frequent reason first, each with the runs that it ended."""
     runs: dict[str, list[str]] = {}
     for record in records:
@@ -119,7 +119,7 @@ def reasons(records: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     return dict(sorted(runs.items(), key=lambda pair: -len(pair[1])))
 
 
-def failed_runs(records: Iterable[Mapping[str, Any]]) -> str:
+def failed_runs(records: Iterable[Record]) -> str:
     """How many of some runs failed, and why the first did; empty where none did."""
     failed = [record for record in records if record["status"] == FAILED]
     if not failed:

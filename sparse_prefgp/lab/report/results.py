@@ -61,9 +61,9 @@ class Method:
 class Results:
     """The results of one study or several."""
 
-    studies: Sequence[Mapping[str, Any]]
+    studies: Sequence[Record]
     """Their configurations."""
-    records: Sequence[Mapping[str, Any]]
+    records: Sequence[Record]
     """What each run wrote of itself."""
     runs: Frame
     """One row a run: its settings, `status`, `reason`, `duels`, `items`, `name` (of the data set),
