@@ -137,7 +137,18 @@ def run_study(
             ) from error
         finally:
             if records:
-                _write_table(folder, records.values())
+                # One row a run: what it is, how it went, and its figures, by name.
+                nested = ("metrics", "notes", "seconds", "versions", "traceback")
+                rows = [
+                    {name: value for name, value in record.items() if name not in nested}
+                    | {name: record["metrics"].get(name) for name in MEASURES}
+                    for record in sorted(records.values(), key=lambda record: record["number"])
+                ]
+                whole = dict.fromkeys(("inducing", "max_train"), "Int64")
+                frame = require_pandas().DataFrame(rows).astype(whole)
+                buffer = io.BytesIO()
+                frame.astype(dict.fromkeys(MEASURES, float)).to_parquet(buffer, index=False)
+                write_file(folder / TABLE, buffer.getvalue())
     failed = tuple(record for record in records.values() if record["status"] == FAILED)
     return StudyResult(folder, len(runs), new, failed, perf_counter() - started)
 
@@ -213,20 +224,6 @@ def _compared(about: Record) -> Record:
         name: sorted(value, key=str) if isinstance(value, list) else value
         for name, value in study.items()
     }
-
-
-def _write_table(folder: Path, records: Iterable[Record]) -> None:
-    """One row a run: what it is, how it went, and its figures, by name."""
-    nested = ("metrics", "notes", "seconds", "versions", "traceback")
-    rows = [
-        {name: value for name, value in record.items() if name not in nested}
-        | {name: record["metrics"].get(name) for name in MEASURES}
-        for record in sorted(records, key=lambda record: record["number"])
-    ]
-    frame = require_pandas().DataFrame(rows).astype({"inducing": "Int64", "max_train": "Int64"})
-    buffer = io.BytesIO()
-    frame.astype(dict.fromkeys(MEASURES, float)).to_parquet(buffer, index=False)
-    write_file(folder / TABLE, buffer.getvalue())
 
 
 # A function of a study and more, and the more of each call; yields these with results or errors.
