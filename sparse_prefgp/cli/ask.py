@@ -125,7 +125,7 @@ def ask(console: Output, options: AskOptions) -> None:
     folder = options.out or (DEMO if options.demo else None)
     if folder is None:
         raise ValueError("Nowhere to keep the votes was given; give a folder (--out votes).")
-    say = console.line
+    say = console.say
     if options.forget is not None:
         with held(folder, "ask"):
             removed = forget(folder, options.forget)

@@ -85,7 +85,7 @@ def sentences(
 class PlainConsole(Console):
     """A console on which no text that is shown steers the terminal."""
 
-    def line(self, text: str) -> None:
+    def say(self, text: str) -> None:
         """Print a text in one line, however wide: commands and paths are copied."""
         self.print(Text(text), soft_wrap=True)
 
@@ -146,13 +146,13 @@ class Output(PlainConsole):
             from sparse_prefgp.plotting.canvas import save
 
             save(draw().figure, picture)
-            self.line(f"Drawn in {picture}.")
+            self.say(f"Drawn in {picture}.")
         self.finish({**result.to_dict(), **figures}, out)
 
     def finish(self, result: Any, out: Path | None) -> None:
         """Say where it was written, if it was, and print the result, if as JSON."""
         if out is not None:
-            self.line(f"Written to {out}.")
+            self.say(f"Written to {out}.")
         self.manners.emit(result)
 
 

@@ -86,7 +86,7 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
             f"sparse-prefgp datasets {known.name} --out {known.name}"
         )
         words = _next(known, files) if ready else words
-        console.line(words)
+        console.say(words)
     result = _plain(known) | {"files": {file: str(path) for file, path in files.items()}}
     console.manners.emit(result)
 

@@ -72,8 +72,8 @@ def demo(console: Output, options: DemoOptions) -> None:
         with counting_bar(console, "Ranking") as progress:
             ranking = rank_items(output.model, settings.seed, progress)
         write_overview(options.picture, ranking, output.held_out)
-        console.line(f"Drawn in {options.picture}.")
+        console.say(f"Drawn in {options.picture}.")
     console.manners.emit(output.figures)
-    console.line(
+    console.say(
         "Next, your own data: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
     )

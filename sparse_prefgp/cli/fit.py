@@ -22,7 +22,7 @@ EXAMPLE = "Example: sparse-prefgp fit battles.csv --out fitted"
 class Folder(OwnClasses):
     """What a fit is written to, and what is kept of one that is killed."""
 
-    out: Path | None = option(kind=Path)
+    out: Path | None = option()
     """Folder for metrics.json, ranking.csv, model/ and pictures/: a new one or, with --overwrite,
     that of an earlier fit. Without it nothing is written.
     """

@@ -83,7 +83,7 @@ class Printer(stages.Reporter):
         elif stage == stages.WRITING:
             holdout, noun = self._holdout, self._holdout.noun
             everything = holdout.settings.refit or not holdout.num_test
-            self._console.line(f"Written to {self._out}: {', '.join(result)}")
+            self._console.say(f"Written to {self._out}: {', '.join(result)}")
             part = f"all {noun}" if everything else f"the training {noun} alone"
             remedy = "" if everything or holdout.streamed else "; --refit fits it to all of them"
             self._console.tell(f"The model that is kept was fitted to {part}{remedy}.")

@@ -13,7 +13,14 @@ from sparse_prefgp.cli.console import Output
 from sparse_prefgp.cli.fit_printer import Printer
 from sparse_prefgp.cli.shared_options import Shared, anchor_of
 from sparse_prefgp.io.forms import Form
-from sparse_prefgp.support.options import Panel, names, option, option_class, required, same_as
+from sparse_prefgp.support.options import (
+    names,
+    of_columns,
+    option,
+    option_class,
+    required,
+    same_as,
+)
 from sparse_prefgp.tell.result import MOST_ROWS
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.settings import FitSettings
@@ -25,27 +32,27 @@ EXAMPLE = "Example: sparse-prefgp leaderboard battles.csv --style length --out b
 class BoardOptions(Form):
     """The battles, what is made of their columns, and where to."""
 
-    battles: Path = required(kind=Path, argument=True, metavar="BATTLES")
+    battles: Path = required(argument=True, metavar="BATTLES")
     """A table with a row for each battle: two models and a verdict, such as columns model_a,
     model_b and winner."""
-    out: Path | None = option(kind=Path)
+    out: Path | None = option()
     """Folder for board.csv, board.json, board.html, board.tex, model/, and tables of judges, votes
     (trust.csv), the audit and what is settled. Without it nothing is written."""
     overwrite: bool = same_as(Shared, "overwrite", needs="out")
-    style: Sequence[str] = option((), kind=str, parse=names, panel=Panel.COLUMNS)
+    style: Sequence[str] = of_columns((), kind=str, parse=names)
     """What is taken out of the board besides the side: length, where length_a and length_b hold a
     value of each."""
-    by: str | None = option(panel=Panel.COLUMNS)
+    by: str | None = of_columns()
     """Column of kinds of judges, or of anything else: the battles of each label have a board of
     their own too."""
-    judge: str | None = option(panel=Panel.COLUMNS)
+    judge: str | None = of_columns()
     """Column that says who judged; judge, annotator, rater or worker where there is one. none for
     none."""
-    category: str | None = option(panel=Panel.COLUMNS)
+    category: str | None = of_columns()
     """Column that says what a battle was about; category where there is one. none for none."""
-    task: str | None = option(panel=Panel.COLUMNS)
+    task: str | None = of_columns()
     """Column that says which prompt it was; task, question_id or prompt where there is one."""
-    date: str | None = option(panel=Panel.COLUMNS)
+    date: str | None = of_columns()
     """Column that says when it was; date, day or tstamp where there is one."""
     top: int = option(5, least=1)
     """Give each model's chance to be among the first so many."""
@@ -104,4 +111,4 @@ def leaderboard(console: Output, options: BoardOptions) -> None:
     console.tell(*(one for one in parts if not isinstance(one, str) or one not in noted))
     console.finish(found.to_dict(), options.out)
     if options.out is not None:
-        console.line(f"Open {options.out / 'board.html'} in a browser.")
+        console.say(f"Open {options.out / 'board.html'} in a browser.")

@@ -48,5 +48,5 @@ def report(console: Output, options: ReportOptions) -> None:
     for note in written.notes:
         console.note(note)
     page = written.folder / "report.html"
-    console.line(f"Written to {page}, with tables and figures in the same folder.")
+    console.say(f"Written to {page}, with tables and figures in the same folder.")
     console.manners.emit(written.to_dict())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
@@ -48,6 +48,7 @@ from sparse_prefgp.workflow.settings import (
     COMPARE_ITERATIONS,
     CompareSettings,
     FitSettings,
+    alike,
     is_auto,
 )
 
@@ -89,8 +90,7 @@ EXACT_ITEMS, EXACT_TOO_ITEMS = 300, 1200
 EXACT_TOO_KERNELS = ("linear+matern52", "matern52")
 
 
-@dataclass(frozen=True, eq=False)
-class Automatic:
+class Automatic(NamedTuple):
     """What was chosen, and why."""
 
     settings: FitSettings
@@ -279,12 +279,8 @@ def choose(
             folds=FOLDS,
             by=split_within(table, outer, train, settings),
             enough=ENOUGH,
-            seed=settings.seed,
             max_iterations=min(settings.max_iterations, COMPARE_ITERATIONS),
-            least_gain=settings.least_gain,
-            noise_variance=settings.noise_variance,
-            fixed_inducing=settings.fixed_inducing,
-            leans=settings.leans,
+            **alike(settings),
         ),
         checkpoint=checkpoint,
         resume=resume,

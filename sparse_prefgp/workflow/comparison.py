@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator, default_rng
@@ -272,8 +272,7 @@ def candidates_table(figures: Record, unit: str, certainty: bool = False) -> Tab
     return Table("candidates", title, columns, rows, close=True)
 
 
-@dataclass(frozen=True)
-class CompareProgress:
+class CompareProgress(NamedTuple):
     """Before each fit: which it is, of how many at most, and how long all took so far."""
 
     candidate: Candidate
@@ -814,12 +813,9 @@ class _Run:
             logs, counts = np.concatenate(values), self._of_rows(self._plan.counts, values)
             trust["reliability"] = calibration_bins(logs, counts=counts)
             trust["abstention"] = abstention_curve(logs, counts)
+        same = ("candidate", "status", "reason", "inducing", "parameters", "seconds")
         return CandidateScore(
-            candidate=entry.candidate,
-            status=entry.status,
-            reason=entry.reason,
-            inducing=entry.inducing,
-            parameters=entry.parameters,
+            **{name: getattr(entry, name) for name in same},
             nlp_nats=nlp[0],
             nlp_se=nlp[1],
             difference=apart[0],
@@ -827,6 +823,5 @@ class _Run:
             log_evidence_per_duel=entry.evidence,
             fold_nlp_nats=tuple(self._means(values)),
             unconverged=sum(not fit.converged for fit in entry.scored),
-            seconds=entry.seconds,
             **trust,
         )

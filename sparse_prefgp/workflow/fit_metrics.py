@@ -24,46 +24,43 @@ FURTHEST = 5
 
 def data_figures(holdout: Holdout | StreamHoldout) -> Record:
     """What was split, and how, ready for JSON."""
-    settings = holdout.settings
-    plain = {"test_fraction": settings.test_fraction, "seed": settings.seed}
-    features = list(holdout.train.feature_names or ())
-    made = _made_of(holdout.train.transform)
+    settings, train = holdout.settings, holdout.train
+    features = list(train.feature_names or ())
+    made = _made_of(train.transform)
+    common = {"test_fraction": settings.test_fraction, "seed": settings.seed}
     if isinstance(holdout, StreamHoldout):
-        train, rows = holdout.train, holdout.train.num_rows
-        read_as = train.read_as
         return {
-            "read_as": None if read_as is None else read_as.to_dict(),
+            "read_as": None if train.read_as is None else train.read_as.to_dict(),
             "split": holdout.split,
-            **plain,
+            **common,
             "data": {
                 "items": None if train.items is None else train.items.num_items,
                 **_placed(getattr(train.items, "item_rows", None)),
                 "features": features,
                 **made,
                 "covariates": list(train.scan.covariate_names),
-                "rows": rows + holdout.num_test,
-                "train_rows": rows,
+                "rows": train.num_rows + holdout.num_test,
+                "train_rows": train.num_rows,
                 "test_rows": holdout.num_test,
                 "train_duels": train.num_duels,
                 "train_ties": train.num_ties,
             },
         }
-    split = holdout.split
-    read_as = holdout.table.read_as
+    split, everything, read_as = holdout.split, holdout.everything, holdout.table.read_as
     return {
         "read_as": None if read_as is None else read_as.to_dict(),
         "split": settings.split,
         "split_description": split.description,
-        **plain,
+        **common,
         "refit": settings.refit,
         "data": {
             "items": holdout.table.num_items,
             **_placed(holdout.table.item_rows),
             "features": features,
             **made,
-            "covariates": list(holdout.train.covariate_names),
-            "duels": holdout.everything.num_duels,
-            "ties": holdout.everything.num_ties,
+            "covariates": list(train.covariate_names),
+            "duels": everything.num_duels,
+            "ties": everything.num_ties,
             "train_duels": holdout.num_train,
             "test_duels": holdout.num_test,
             "dropped_rows": split.dropped,

@@ -305,7 +305,7 @@ def fit_report(
     # Figures of before say nothing of it.
     read_as = figures.get("read_as")
     reading = [] if read_as is None else [f"{x}." for x in ReadAs.from_dict(read_as).lines()]
-    fit, data = figures.get("refit_fit", figures["fit"]), figures["data"]
+    fit, data = figures["refit_fit" if "refit_fit" in figures else "fit"], figures["data"]
     subtitle = [f"{fit['approximation']}, {fit['kernel']} kernel", "sparse-prefgp"]
     if data.get("duels") is not None:
         answers = counted(data["duels"], _unit(figures))
@@ -362,7 +362,7 @@ def _data(figures: Record, data_rows: Iterable[tuple[str, str]]) -> list[tuple[s
         ("reduced", "made of", str),
     )
     rows = [(label, shown(data[key])) for key, label, shown in wanted if data.get(key)]
-    return [*data_rows, *rows, ("split", figures.get("split_description", figures["split"]))]
+    return [*data_rows, *rows, ("split", figures.get("split_description") or figures["split"])]
 
 
 def _listed(values: Mapping[str, float]) -> str:

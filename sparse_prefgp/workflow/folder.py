@@ -160,6 +160,37 @@ class OptionalOutputs:
             )
             return None
 
+    def complete(
+        self, everything: Record, names: list[str], written: bytes, write: Callable[[Path], None]
+    ) -> tuple[list[str], Record]:
+        """Add what `write` makes in a new folder to the model that was written, in one step."""
+        folder = self._folder
+
+        def check(folder: Path) -> None:
+            check_contents(folder)
+            there = folder / MODEL / DESCRIPTION
+            if not there.is_file() or there.read_bytes() != written:
+                raise OtherModel(
+                    f"The model in {str(folder / MODEL)!r} is no longer the one that this fit "
+                    "wrote, as another program has written there; fit again, into another folder."
+                )
+
+        def add() -> None:
+            with replaced_folder(folder, check, keep=(MODEL, CHECKPOINTS)) as new:
+                write(new)
+                if self.failed:
+                    everything["not_written"] = self.failed
+                (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+
+        if not names:
+            return [METRICS, f"{MODEL}/"], everything
+        both = ", ".join(names)
+        self.made(both, add)
+        lost = set(names) if both in self.failed else set(self.failed)
+        order = (METRICS, RANKING, COEFFICIENTS, PEOPLE, f"{MODEL}/", f"{PICTURES}/", REPORT)
+        there = {METRICS, f"{MODEL}/", *names} - lost
+        return [name for name in order if name in there], everything
+
 
 def rank_items(
     model: PreferenceGP | StreamedGP,
@@ -170,39 +201,3 @@ def rank_items(
     from sparse_prefgp.analysis.ranking import rank
 
     return rank(model, rng=seeded(seed), progress=progress)
-
-
-def complete(
-    folder: Path,
-    everything: Record,
-    attempts: OptionalOutputs,
-    names: list[str],
-    written: bytes,
-    write: Callable[[Path], None],
-) -> tuple[list[str], Record]:
-    """Add what `write` makes in a new folder to the model that was written, all in one step."""
-
-    def check(folder: Path) -> None:
-        check_contents(folder)
-        there = folder / MODEL / DESCRIPTION
-        if not there.is_file() or there.read_bytes() != written:
-            raise OtherModel(
-                f"The model in {str(folder / MODEL)!r} is no longer the one that this fit wrote, "
-                "as another program has written there; fit again, into another folder."
-            )
-
-    def add() -> None:
-        with replaced_folder(folder, check, keep=(MODEL, CHECKPOINTS)) as new:
-            write(new)
-            if attempts.failed:
-                everything["not_written"] = attempts.failed
-            (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
-
-    if not names:
-        return [METRICS, f"{MODEL}/"], everything
-    both = ", ".join(names)
-    attempts.made(both, add)
-    lost = set(names) if both in attempts.failed else set(attempts.failed)
-    order = (METRICS, RANKING, COEFFICIENTS, PEOPLE, f"{MODEL}/", f"{PICTURES}/", REPORT)
-    there = {METRICS, f"{MODEL}/", *names} - lost
-    return [name for name in order if name in there], everything

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +29,7 @@ from sparse_prefgp.support.arrays import IntArray
 MAX_COPIES = 5_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Fold:
+class Fold(NamedTuple):
     """Rows to fit to and rows to score."""
 
     train: IntArray
@@ -149,5 +147,5 @@ def plan_folds(
             else:
                 kept = np.sort(rng.choice(fold.train, max_train, replace=False))
             plan.thinned = max(plan.thinned, len(fold.train) - len(kept))
-            plan.folds[k] = replace(fold, train=kept)
+            plan.folds[k] = fold._replace(train=kept)
     return plan

@@ -245,7 +245,7 @@ class Training:
     def _covariates(self) -> tuple[str, ...]:
         return tuple(self.train.covariate_names)
 
-    def _covered(self, model: PreferenceGP) -> bool:
+    def _covered(self, model: Any) -> bool:
         """Whether inducing inputs are all the distinct items, and so the best ones of a bound."""
         from sparse_prefgp.covariances.projected import projection_of
 
@@ -544,12 +544,10 @@ def fit_model(
     again = model is not None
     if not again:
         model = training.model(training.first_inputs(rng) if inputs is None else inputs)
-        if settings.priors == WEAK:
-            default_priors(model)
-        if not training.streamed and model.terms.taste is not None:
-            begin_tastes(model)
-    elif settings.priors == WEAK:
+    if settings.priors == WEAK:
         default_priors(model)
+    if not (again or training.streamed or model.terms.taste is None):
+        begin_tastes(model)
     if start is not None:
         InMemory(model, list(model.trainable_variables)).set(start)
 

@@ -8,7 +8,7 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,7 @@ OTHERS = ("matern12", "constant+matern12")
 SLOW, MOST_TRIED, TRIAL_SLICES, TRIAL_ITEMS = ("constant+matern12",), 1500, "quarter", 200
 
 
-@dataclass(frozen=True, eq=False)
-class Decided:
+class Decided(NamedTuple):
     """What was decided, and the fit that came of it."""
 
     holdout: Holdout

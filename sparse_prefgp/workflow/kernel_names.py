@@ -9,7 +9,8 @@ import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -403,8 +404,7 @@ def _product(kernels: list[Kernel]) -> Kernel:
     return gpflow.kernels.Product(kernels)
 
 
-@dataclass(frozen=True)
-class FeatureGroup:
+class FeatureGroup(NamedTuple):
     """Features that one term of an additive kernel sees."""
 
     name: str
@@ -431,13 +431,12 @@ def feature_groups(
         that were dropped because they were constant are passed over.
     :raises ValueError: a column that is not a feature, or that is in two groups.
     """
-    blocks: dict[str, tuple[int, ...]] = {name: (i,) for i, name in enumerate(transform.numeric)}
-    start = len(blocks)
-    for name, levels in zip(transform.categorical, transform.categories, strict=True):
-        blocks[name] = tuple(range(start, start + len(levels)))
-        start += len(levels)
-    directions = transform.feature_names[start:]
-    blocks |= {name: (start + j,) for j, name in enumerate(directions)}
+    sizes = dict.fromkeys(transform.numeric, 1)
+    levels = zip(transform.categorical, transform.categories, strict=True)
+    sizes |= {name: len(known) for name, known in levels}
+    sizes |= dict.fromkeys(transform.feature_names[sum(sizes.values()) :], 1)
+    ends = pairwise(np.cumsum([0, *sizes.values()]).tolist())
+    blocks = {name: tuple(range(*end)) for name, end in zip(sizes, ends, strict=True)}
     names_taken: list[str] = []
     groups: list[FeatureGroup] = []
     for names in given or ():

@@ -29,7 +29,6 @@ from sparse_prefgp.workflow.folder import (
     REPORT,
     OptionalOutputs,
     check_folder,
-    complete,
     rank_items,
     write_model,
 )
@@ -198,7 +197,7 @@ def write_fit(
             attempts.made(REPORT, render)
 
     more = [] if output.streamed else [f"{PICTURES}/", *([REPORT] if html else [])]
-    return complete(folder, everything, attempts, [*tables, *more], written, write)
+    return attempts.complete(everything, [*tables, *more], written, write)
 
 
 def command_line() -> str | None:

@@ -461,13 +461,15 @@ class CompareSettings:
         return FitSettings(
             kernel=candidate.kernel,
             approximation=candidate.approximation,
-            seed=self.seed,
             max_iterations=self.max_iterations,
-            least_gain=self.least_gain,
-            noise_variance=self.noise_variance,
-            fixed_inducing=self.fixed_inducing,
-            leans=self.leans,
+            **alike(self),
         )
+
+
+def alike(settings: FitSettings | CompareSettings) -> Record:
+    """What a fit and a comparison that belong together have in common."""
+    names = ("seed", "least_gain", "noise_variance", "fixed_inducing", "leans")
+    return {name: getattr(settings, name) for name in names}
 
 
 T = TypeVar("T")

@@ -194,7 +194,8 @@ class _OneFit:
             reporter.done(READING, table)
             settings = settled(table, settings)
             chosen = self.chosen(table, settings)
-            holdout = self.holdout = hold(table, settings if chosen is None else chosen.settings)
+            self.holdout = hold(table, settings if chosen is None else chosen.settings)
+            holdout = self.holdout
             reporter.done(HOLDING, holdout)
             with reporter.started(LOADING):
                 figures |= data_figures(holdout)

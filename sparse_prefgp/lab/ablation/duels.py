@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator, default_rng
@@ -30,8 +30,7 @@ def stream(seed: int, number: int) -> Generator:
     return default_rng([seed, number])
 
 
-@dataclass(frozen=True, eq=False)
-class PartedDuels:
+class PartedDuels(NamedTuple):
     """A table and which of its rows are for training and for testing."""
 
     table: DuelTable

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparse_prefgp.lab.ablation.execution import DONE
 from sparse_prefgp.lab.ablation.runner import STUDY, read_about, read_records
@@ -37,8 +37,7 @@ NUMBERED = {"pitc": " blocks", "subset": " duels"}
 VALUES = {"ep": "EP", "laplace": "Laplace", "kmeans": "k-means"}
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """What is compared."""
 
     label: str

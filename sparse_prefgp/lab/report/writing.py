@@ -142,6 +142,7 @@ def study_report(
     others = contents(target) - {PAGE, FIGURES, TABLES, FIGURES_JSON}
     with replaced_folder(target, _check_folder, keep=others) as new:
         (new / TABLES).mkdir()
+        more, last = ([one for one in some if not one.is_empty] for some in (more, last))
         for table in [summary, *more, *chain(*groups.values()), *last]:
             if not table.is_empty:
                 path = new / TABLES / table.name
@@ -156,12 +157,12 @@ def study_report(
             Section(sentences=_answers(results, headline)),
             Section(tables=[summary]),
             Section("Before you rely on this", many, [*failed[:FAILURES_SHOWN], *notes]),
-            Section(tables=[table for table in more if not table.is_empty]),
+            Section(tables=more),
             *(
                 Section(group, tables=groups[group], pictures=pictures.get(group, ()))
                 for group in groups
             ),
-            Section("Comparisons", tables=[table for table in last if not table.is_empty]),
+            Section("Comparisons", tables=last),
             *_what_was_run(results),
         ]
         runs, titles = results.runs, dict.fromkeys(study["title"] for study in results.studies)
