@@ -91,8 +91,7 @@ class Training:
     @property
     def noun(self) -> str:
         """What several of its events are called."""
-        noun: str = self.train.events.noun
-        return noun
+        return self.train.events.noun
 
     @property
     def margin(self) -> float | None:
@@ -115,8 +114,7 @@ class Training:
 
     def sample(self, rng: Generator) -> Duels:
         """Duels in memory that stand for all of them."""
-        duels: Duels = self.train
-        return duels
+        return self.train
 
     def kernel(self, choice: KernelChoice | None = None) -> Kernel:
         """That of the settings as it starts, or another one."""
@@ -448,8 +446,7 @@ class StreamHoldout(Training):
 
     def sample(self, rng: Generator) -> Duels:
         """Of the training rows, at most 50,000."""
-        duels: Duels = self.train.sample(_SAMPLE, rng)
-        return duels
+        return self.train.sample(_SAMPLE, rng)
 
     def _kind_of_model(self) -> tuple[Any, Record]:
         from sparse_prefgp.engines import PartitionedEP

@@ -158,8 +158,7 @@ class ApproximationChoice:
         if self._own is not None:
             return self._own()
         kind, arguments = PLAIN_APPROXIMATIONS[self.name]
-        made: Approximation = getattr(approximations, kind)(**arguments)
-        return made
+        return getattr(approximations, kind)(**arguments)
 
     def __str__(self) -> str:
         if self.power is not None:
@@ -203,8 +202,7 @@ class EngineChoice:
         if self.power is not None:
             return engines.ParallelEP(site_power=self.power)
         kind, arguments = PLAIN_ENGINES[self.name]
-        made: Engine = getattr(engines, kind)(**arguments)
-        return made
+        return getattr(engines, kind)(**arguments)
 
     def __str__(self) -> str:
         return self.name if self.power is None else f"{self.name}:{self.power:g}"

@@ -226,8 +226,8 @@ def _compared(about: Record) -> Record:
     }
 
 
-# A function of a study and more, and the more of each call; yields these with results or errors.
-Spread = Callable[[Callable[..., Any], Study, Sequence[tuple[Any, ...]]], Iterator[Any]]
+# Of a function and its arguments in each call; yields these with results or errors.
+Spread = Callable[[Callable[..., Any], Sequence[Any]], Iterator[Any]]
 
 
 def _records(
@@ -246,14 +246,14 @@ def _records(
 
     def records(runs: Iterable[RunSettings]) -> Iterator[Record]:
         calls = [(run, known.get(keys[run])) for run in runs]
-        for (run, _), result in spread(partial(_unchanged, files, execute), study, calls):
+        for (run, _), result in spread(partial(_unchanged, files, execute, study), calls):
             if isinstance(result, BaseException):
                 result = new_record(study, run) | failure(result)
             yield result
 
     yield from records(run for run in todo if keys[run] not in missing)
     calls = [(key,) for key in paths if key in missing]
-    models = spread(partial(_unchanged, files, make_reference), study, calls)
+    models = spread(partial(_unchanged, files, make_reference, study), calls)
     for number in range(len(calls)):
         tell((number, len(calls)))
         (key,), result = next(models)
@@ -289,17 +289,13 @@ def _spreading(workers: int | None, dask: str | None, own: OwnModules) -> Iterat
         with processes(workers) as pool:
             yield partial(_spread, pool, own)
     else:
-        yield lambda function, study, calls: ((call, function(study, *call)) for call in calls)
+        yield lambda function, calls: ((call, function(*call)) for call in calls)
 
 
 def _spread(
-    executor: Executor,
-    own: OwnModules,
-    function: Callable[..., Any],
-    study: Study,
-    calls: Sequence[tuple[Any, ...]],
+    executor: Executor, own: OwnModules, function: Callable[..., Any], calls: Sequence[Any]
 ) -> Iterator[Any]:
-    futures = {executor.submit(_in_worker, own, function, study, *one): one for one in calls}
+    futures = {executor.submit(_in_worker, own, function, *one): one for one in calls}
     for future in as_completed(futures):
         error = future.exception()
         if isinstance(error, BrokenProcessPool):
