@@ -209,7 +209,7 @@ def kept_from(path: Path) -> str:
     if place.name != MODEL:
         return ""
     try:
-        figures = json.loads((place.parent / METRICS).read_text(encoding="utf-8"))
+        figures = json.loads((place.parent / METRICS).read_text("utf-8"))
         ours = figures["program"] == PROGRAM and "refit_fit" not in figures
         partly = ours and figures["data"]["train_duels"] < figures["data"]["duels"]
         return learned_from(figures) if partly else ""

@@ -127,7 +127,7 @@ def _sides(events: Answers) -> list[Any]:
 def _read(file: KeptFile) -> dict[FitKey, FinishedFit]:
     fits = {}
     try:
-        fingerprints, *lines = map(json.loads, file.path.read_text(encoding="utf-8").splitlines())
+        fingerprints, *lines = map(json.loads, file.path.read_text("utf-8").splitlines())
         for line in lines:
             key, arrays = FitKey(*line.pop("candidate")), {name: line.pop(name) for name in ARRAYS}
             for name, x in arrays.items():

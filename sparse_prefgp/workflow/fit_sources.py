@@ -365,29 +365,11 @@ class Sources(Form):
         return items_given(items, self.embedding, **more)
 
     def _refuse_columns(self, duels: Any) -> None:
-        names = (
-            "items",
-            "embedding",
-            "text",
-            "text_features",
-            "features",
-            "ignore",
-            "ties",
-            "weight",
-            "noise_by",
-            "lean_by",
-            "term",
-            "context",
-            "covariate",
-            "item",
-            "grade",
-            "grades",
-            "time",
-            "day_first",
-        )
-        for name in names:
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, tuple | list) and not value):
+        kept = ("as_duels", "at_once", "unranked_last", "count", "person", "people")
+        for one in fields(self):
+            name, value = one.name, getattr(self, one.name)
+            own = name not in (*_ANSWERS, *FORM_OPTIONS, *kept)
+            if own and not is_default(one, value) and not (isinstance(value, list) and not value):
                 kind = f"a {type(duels).__name__}, which has its own"
                 raise together.refused(duels_object=kind, column=name)
 

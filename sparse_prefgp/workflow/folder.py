@@ -108,7 +108,7 @@ def _place_of(folder: Path) -> Path:
 
 def _is_ours(folder: Path) -> bool:
     try:
-        text = (folder / METRICS).read_text(encoding="utf-8")
+        text = (folder / METRICS).read_text("utf-8")
         return bool(json.loads(text)["program"] == PROGRAM)
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -130,7 +130,7 @@ def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: Record)
     with replaced_folder(folder, check_contents, keep=(CHECKPOINTS,)) as new:
         (new / MODEL).mkdir()
         write_files(new / MODEL, files)
-        (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+        (new / METRICS).write_text(as_json_text(everything), "utf-8")
     return files[DESCRIPTION]
 
 
@@ -180,7 +180,7 @@ class OptionalOutputs:
                 write(new)
                 if self.failed:
                     everything["not_written"] = self.failed
-                (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+                (new / METRICS).write_text(as_json_text(everything), "utf-8")
 
         if not names:
             return [METRICS, f"{MODEL}/"], everything

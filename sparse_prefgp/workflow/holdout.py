@@ -713,8 +713,8 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     train = table.to_duels(split.train_rows)
     everything = train
     if not np.array_equal(split.train_rows, np.arange(table.num_rows)):
-        known: Record = {"people_features": train.people_features}
-        everything = table.to_duels(transform=train.transform, **known)
+        people = train.people_features
+        everything = table.to_duels(transform=train.transform, people_features=people)
     if settings.kernel is None and not settings.dated and table.texts and train.transform:
         settings = replace(settings, kernel=default_for(train.transform, settings.stream))
     choice = settings.approximation_choice

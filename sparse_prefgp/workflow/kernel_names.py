@@ -168,33 +168,33 @@ class KernelChoice:
         :param covariates: columns of the duel that have a coefficient instead.
         :raises ValueError: such a column, with the nearest one.
         """
-        known = [] if transform is None else [group.name for group in feature_groups(transform)]
-        for name in self.named_columns if transform is not None else ():
-            assert transform is not None
+        if transform is None:
+            return
+        known = [group.name for group in feature_groups(transform)]
+        for name in self.named_columns:
             if name in known:
                 continue
             if self.lacking(transform) is not None:
-                raise ValueError(
-                    f"The kernel {self} names {self.lacking(transform)}; leave that term out."
+                why = f"{self.lacking(transform)}; leave that term out."
+            elif name in covariates:
+                why = (
+                    f"{name!r}, which is a covariate: it has a coefficient and is no feature; "
+                    "leave it out of the kernel, or make it a context (--context) instead of a "
+                    "covariate."
                 )
-            if name in covariates:
-                raise ValueError(
-                    f"The kernel {self} names {name!r}, which is a covariate: it has a coefficient "
-                    "and is no feature; leave it out of the kernel, or make it a context "
-                    "(--context) instead of a covariate."
+            elif name in transform.dropped:
+                why = (
+                    f"the column {name!r}, which is the same for all training items; leave it out."
                 )
-            if name in transform.dropped:
-                raise ValueError(
-                    f"The kernel {self} names the column {name!r}, which is the same for all "
-                    "training items; leave it out."
-                )
-            if transform.reduced is not None and name in transform.reduced.names:
-                raise ValueError(
-                    f"The kernel {self} names {name!r}, which was reduced ({transform.reduced}); "
-                    "leave the name out, for a kernel of all features, or name directions, such as "
+            elif transform.reduced is not None and name in transform.reduced.names:
+                why = (
+                    f"{name!r}, which was reduced ({transform.reduced}); leave the name out, for a "
+                    "kernel of all features, or name directions, such as "
                     f"{transform.reduced.reduction.names[0]}."
                 )
-            raise ValueError(_no_column(name, known))
+            else:
+                raise ValueError(_no_column(name, known))
+            raise ValueError(f"The kernel {self} names {why}")
 
     @property
     def first_stage(self) -> KernelChoice:

@@ -164,7 +164,7 @@ def write_fit(
     def write(new: Path) -> None:
         for name, table in tables.items():
             if table is not None:
-                (new / name).write_text(csv_of(table), encoding="utf-8")
+                (new / name).write_text(csv_of(table), "utf-8")
         if output.streamed:
             return
 
@@ -191,7 +191,7 @@ def write_fit(
                 notes=everything["notes"],
                 data_rows=output.data,
             )
-            (new / REPORT).write_text(as_html(report), encoding="utf-8")
+            (new / REPORT).write_text(as_html(report), "utf-8")
 
         if html:
             attempts.made(REPORT, render)

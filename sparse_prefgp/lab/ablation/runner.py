@@ -161,7 +161,7 @@ def read_records(folder: Path) -> dict[str, Record]:
     records = []
     for path in (folder / RUNS).glob("*.json"):
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = json.loads(path.read_text("utf-8"))
             if record["run"] != path.stem or not isinstance(record["metrics"], dict):
                 raise ValueError
             records.append((int(record["number"]), record))
@@ -180,7 +180,7 @@ def read_about(folder: Path) -> Record:
     """
     path = folder / STUDY
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = json.loads(path.read_text("utf-8"))
         if about["program"] != PROGRAM or not isinstance(about["study"]["name"], str):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError):

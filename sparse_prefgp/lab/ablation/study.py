@@ -276,7 +276,7 @@ def read_study(path: str | Path) -> Study:
     path = Path(path)
     where = f"The configuration {str(path)!r}"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         missing = isinstance(error, FileNotFoundError)
         what = "does not exist" if missing else "cannot be read as text"

@@ -169,8 +169,8 @@ def study_report(
         parts = [counted(len(runs), "run"), counted(runs["seed"].nunique(), "seed")]
         parts += [", ".join(dict.fromkeys(runs["name"])), "sparse-prefgp"]
         page = Report(" · ".join(titles), " · ".join(parts), sections_of(sections))
-        (new / PAGE).write_text(as_html(page), encoding="utf-8")
-        (new / FIGURES_JSON).write_text(as_json_text(report.to_dict()), encoding="utf-8")
+        (new / PAGE).write_text(as_html(page), "utf-8")
+        (new / FIGURES_JSON).write_text(as_json_text(report.to_dict()), "utf-8")
     return report
 
 
@@ -183,7 +183,7 @@ def _check_folder(folder: Path) -> None:
             f"The output folder {str(folder)!r} holds a study; give another, such as {inside!r}."
         )
     with suppress(OSError, ValueError, KeyError, TypeError):
-        text = (folder / FIGURES_JSON).read_text(encoding="utf-8")
+        text = (folder / FIGURES_JSON).read_text("utf-8")
         if json.loads(text)["program"] == PROGRAM:
             return
     check_replaceable(folder, sorted(known), "a report")
