@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -203,18 +202,15 @@ def kept_from(path: Path) -> str:
     empty otherwise."""
     from sparse_prefgp.disk.model_folder import find_model
     from sparse_prefgp.learning.notes import learned_from
-    from sparse_prefgp.workflow.folder import METRICS, MODEL, PROGRAM
+    from sparse_prefgp.workflow.folder import METRICS, MODEL, ours
 
     place = find_model(path).resolve()
-    if place.name != MODEL:
+    figures = ours(place.parent / METRICS) if place.name == MODEL else None
+    if not figures or "refit_fit" in figures:
         return ""
-    try:
-        figures = json.loads((place.parent / METRICS).read_text("utf-8"))
-        ours = figures["program"] == PROGRAM and "refit_fit" not in figures
-        partly = ours and figures["data"]["train_duels"] < figures["data"]["duels"]
-        return learned_from(figures) if partly else ""
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    data = figures.get("data", {})
+    partly = data.get("train_duels", 0) < data.get("duels", 0)
+    return learned_from(figures) if partly else ""
 
 
 def import_tensorflow(console: Output) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -229,9 +229,7 @@ def choose(
     table: DuelTable,
     settings: FitSettings,
     *,
-    kernel: str | None = AUTO,
-    approximation: str | None = AUTO,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: Path | None = None,
     resume: bool = False,
     callback: Callable[[CompareProgress], None] | None = None,
 ) -> Automatic:
@@ -246,10 +244,9 @@ def choose(
     :param table: all duels. Ties are left out of the comparison, and groups share one noise in it.
     :param settings: the split, the seed, m, whether inducing inputs stay, the noise, the least gain
         and the most iterations, of which a fit of the comparison takes no more than 45. Fits of the
-        comparison are nested, with one start, by EP.
-    :param kernel: `auto`, or what is given; None is what `default_for` says, else the default.
-    :param approximation: `auto`, or what is given; None is what each kernel does best with where
-        features were reduced, else the default.
+        comparison are nested, with one start, by EP. Of kernel and approximation one is `auto` or
+        both. No kernel is what `default_for` says, else the default; no approximation is what each
+        kernel does best with where features were reduced, else the default.
     :param checkpoint: as for `compare`.
     :param resume: as for `compare`.
     :param callback: as for `compare`.
@@ -267,11 +264,9 @@ def choose(
     if train.ties is not None:
         train = train.select(~train.ties)
     transform = _transform(train, np.arange(train.num_rows))
-    if kernel is None:
-        kernel = default_for(transform) or DEFAULT_KERNEL
+    kernel = settings.kernel or default_for(transform) or DEFAULT_KERNEL
     wide = is_auto(kernel) and transform.reduction is not None
-    if approximation is None:
-        approximation = AUTO if wide else DEFAULT_APPROXIMATION
+    approximation = settings.approximation or (AUTO if wide else DEFAULT_APPROXIMATION)
     comparison = compare(
         automatic_candidates(train, kernel, approximation, settings.inducing, transform),
         train,

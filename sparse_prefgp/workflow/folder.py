@@ -46,7 +46,7 @@ def check_folder(folder: Path, overwrite: bool = False) -> None:
         `overwrite`, a finished fit; a parent is a file, or cannot be written to.
     """
     check_contents(folder)
-    if _is_ours(folder) and not overwrite:
+    if ours(folder / METRICS) and not overwrite:
         raise ValueError(
             f"The output folder {str(folder)!r} holds a finished fit; give another folder, or "
             "--overwrite (overwrite=True)."
@@ -61,8 +61,8 @@ def check_contents(folder: Path) -> None:
     """
     # What a killed fit resumes from is removed when the finished one takes its place.
     present = contents(folder) - ({CHECKPOINTS} if is_checkpoint(folder / CHECKPOINTS) else set())
-    ours = {METRICS, RANKING, COEFFICIENTS, PEOPLE, MODEL, PICTURES, REPORT}
-    foreign = sorted(present - ours if _is_ours(folder) else present)
+    known = {METRICS, RANKING, COEFFICIENTS, PEOPLE, MODEL, PICTURES, REPORT}
+    foreign = sorted(present - known if ours(folder / METRICS) else present)
     pictures = contents(folder / PICTURES) - {f"{name}.png" for name in PICTURE_NAMES}
     foreign += sorted(f"{PICTURES}/{name}" for name in pictures)
     foreign += [f"{MODEL}/{name}" for name in foreign_files(folder / MODEL)]
@@ -95,7 +95,7 @@ def check_not_of_a_fit(folder: Path) -> None:
     :raises ValueError: it is one.
     """
     outer = _place_of(folder)
-    if folder.resolve().name == MODEL and _is_ours(outer):
+    if folder.resolve().name == MODEL and ours(outer / METRICS):
         raise ValueError(
             f"{str(folder)!r} is the model of a fit, which {METRICS} and {RANKING} next to it "
             "describe; give another folder."
@@ -106,12 +106,13 @@ def _place_of(folder: Path) -> Path:
     return Path(os.path.realpath(folder)).parent
 
 
-def _is_ours(folder: Path) -> bool:
+def ours(file: Path) -> Record | None:
+    """What a file of JSON holds that this program wrote; None of others."""
     try:
-        text = (folder / METRICS).read_text("utf-8")
-        return bool(json.loads(text)["program"] == PROGRAM)
+        record: Record = json.loads(file.read_text("utf-8"))
+        return record if record["program"] == PROGRAM else None
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return None
 
 
 def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: Record) -> bytes:

@@ -96,7 +96,7 @@ class Training:
     @property
     def margin(self) -> float | None:
         """The margin to start from."""
-        return self.settings.first_margin(self.train.num_ties, self.train.levels)
+        return self.settings.first_margin(self.train)
 
     @property
     def approximation(self) -> Approximation:
@@ -273,7 +273,7 @@ class Holdout(Training):
     @property
     def margin(self) -> float | None:
         """The margin to start from."""
-        return self.settings.first_margin(self.table.num_ties, self.table.levels)
+        return self.settings.first_margin(self.table)
 
     @property
     def approximation(self) -> Approximation:

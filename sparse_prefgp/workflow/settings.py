@@ -238,12 +238,9 @@ class FitSettings:
         """That of the settings."""
         return EngineChoice.parse(self.engine)
 
-    def first_margin(self, num_ties: int, levels: tuple[str, ...] | None = None) -> float | None:
-        """The margin to start from, for duels of which so many are ties.
-
-        :param levels: of grades; an odd number has ties among them.
-        """
-        tied = num_ties or (levels is not None and len(levels) % 2)
+    def first_margin(self, duels: Any) -> float | None:
+        """The margin to start from, for duels of which some may be ties, also as grades."""
+        tied = duels.num_ties or (duels.levels is not None and len(duels.levels) % 2)
         return DEFAULT_MARGIN if self.margin is None and tied else self.margin
 
     def __post_init__(self) -> None:

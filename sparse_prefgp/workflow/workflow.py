@@ -232,15 +232,7 @@ class _OneFit:
         prepare(duels, settings)  # what can be refused is refused before the comparison
         place, resume = self.checkpoints.file()
         with self.reporter.started(COMPARING) as progress:
-            chosen = choose(
-                duels,
-                settings,
-                kernel=settings.kernel,
-                approximation=settings.approximation,
-                checkpoint=place,
-                resume=resume,
-                callback=progress,
-            )
+            chosen = choose(duels, settings, checkpoint=place, resume=resume, callback=progress)
         self.reporter.done(COMPARING, chosen)
         return chosen
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -26,7 +25,7 @@ from sparse_prefgp.tell.markup import as_latex, as_markdown
 from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
 from sparse_prefgp.tell.tables import Table, facts_table
-from sparse_prefgp.workflow.folder import PROGRAM
+from sparse_prefgp.workflow.folder import PROGRAM, ours
 
 REPORT, PAGE, FIGURES, TABLES = "report", "report.html", "figures", "tables"
 FIGURES_JSON = "report.json"
@@ -182,11 +181,8 @@ def _check_folder(folder: Path) -> None:
         raise ValueError(
             f"The output folder {str(folder)!r} holds a study; give another, such as {inside!r}."
         )
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        text = (folder / FIGURES_JSON).read_text("utf-8")
-        if json.loads(text)["program"] == PROGRAM:
-            return
-    check_replaceable(folder, sorted(known), "a report")
+    if not ours(folder / FIGURES_JSON):
+        check_replaceable(folder, sorted(known), "a report")
 
 
 def _draw(

@@ -33,6 +33,7 @@ from tests.together import apart, refused
 from tests.tolerances import IDENTITY, ROUNDING
 
 N, T = 12, 90
+BOTH: Any = {"kernel": "auto", "approximation": "auto"}
 
 
 def _frames() -> tuple[Any, Any]:
@@ -845,7 +846,8 @@ def test_the_choice_sees_training_duels_only(
     table: DuelTable, fits: dict[str, Any], split: str
 ) -> None:
     fits["nats"] = {str(c): 0.6 for c in automatic_candidates(table)} | {"matern32/exact": 0.5}
-    settings = FitSettings(split=split, seed=3, max_iterations=7, least_gain=2e-4)
+    more: Any = {"max_iterations": 7, "least_gain": 2e-4, **BOTH}
+    settings = FitSettings(split=split, seed=3, **more)
     found = choose(table, settings)
     assert (found.settings.kernel, found.settings.approximation) == ("matern32", "exact")
     assert found.settings.split == split and found.settings.seed == 3
@@ -869,8 +871,10 @@ def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(
     table: DuelTable, fits: dict[str, Any]
 ) -> None:
     fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
-    settings = FitSettings(inducing="auto:0.2", fixed_inducing=True)
-    found = choose(table, settings, kernel="se")
+    settings = FitSettings(
+        inducing="auto:0.2", fixed_inducing=True, kernel="se", approximation="auto"
+    )
+    found = choose(table, settings)
     assert {more["settings"].fixed_inducing for *_, more in fits["calls"]} == {True}
     assert (found.settings.kernel, found.settings.approximation) == ("se", "vfe")
     assert found.settings.inducing_share == 0.2
@@ -879,11 +883,11 @@ def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(
 
 def test_the_choice_is_kept_too(table: DuelTable, fits: dict[str, Any], tmp_path: Path) -> None:
     fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
-    settings = FitSettings(inducing="auto")
+    settings = FitSettings(inducing="auto", kernel="se", approximation="auto")
     place = tmp_path / "kept"
-    first = choose(table, settings, kernel="se", checkpoint=place)
+    first = choose(table, settings, checkpoint=place)
     fits["calls"].clear()
-    again = choose(table, settings, kernel="se", checkpoint=place, resume=True)
+    again = choose(table, settings, checkpoint=place, resume=True)
     same(again.comparison, first.comparison)
     assert not fits["calls"] and again.comparison.resumed_fits > 0
 
@@ -895,7 +899,7 @@ def _pairs(ids: Any, winners: Any, losers: Any) -> set[Any]:
 def test_nothing_is_chosen_when_all_fail(table: DuelTable, fits: dict[str, Any]) -> None:
     fits["nats"] = {str(c): ValueError("No.") for c in automatic_candidates(table)}
     with pytest.raises(ValueError, match="None of the 7 candidates could be compared"):
-        choose(table, FitSettings())
+        choose(table, FitSettings(**BOTH))
 
 
 def test_same_seed_same_choice(table: DuelTable, fits: dict[str, Any]) -> None:
