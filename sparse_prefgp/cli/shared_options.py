@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.cli.output_options import check_file
+from sparse_prefgp.io.forms import pairs_of_words
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support.options import Panel, option, option_class, required, same_as
@@ -74,15 +75,12 @@ def columns_by_role(text: str) -> dict[str, str]:
 
     :raises ValueError: what is not of that form, or a role twice.
     """
-    columns: dict[str, str] = {}
-    for part in text.split(","):
-        role, _, column = (word.strip() for word in part.partition("="))
-        if not role or not column or role in columns:
-            raise ValueError(
-                f"--columns is {text!r}; give names or roles and their columns, each once, "
-                "such as judge=rater,surface=ground."
-            )
-        columns[role] = column
+    columns = pairs_of_words(text) if "=" in text else {}
+    if "" in (*columns, *columns.values()) or len(columns) <= text.count(","):
+        raise ValueError(
+            f"{text!r} is no list of names or roles and their columns, each once; write such as "
+            "judge=rater,surface=ground."
+        )
     return columns
 
 

@@ -9,7 +9,8 @@ import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import Drawn, SavedModel, Shared
-from sparse_prefgp.support.options import names, option, option_class, same_as
+from sparse_prefgp.io.forms import pairs_of_words
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.support.plain import Record
 
 EXAMPLE = "Example: sparse-prefgp worth --model fitted --unit price --step time=10"
@@ -20,18 +21,12 @@ def steps_of(text: str) -> dict[str, float]:
 
     :raises ValueError: what is not a name, = and a number.
     """
-    steps = {}
-    for part in names(text):
-        name, equals, value = part.partition("=")
-        try:
-            steps[name] = float(value)
-        except ValueError:
-            equals = ""
-        if not name or not equals:
-            raise ValueError(
-                f"it has {part!r}; give the name of a feature, = and a number, such as time=10."
-            )
-    return steps
+    try:
+        return {name: float(value) for name, value in pairs_of_words(text).items()}
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no list of features, = and numbers; write such as time=10,changes=1."
+        ) from None
 
 
 @option_class
