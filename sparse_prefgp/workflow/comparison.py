@@ -638,7 +638,7 @@ class _Run:
                 )
             except failures() as error:
                 found = FinishedFit(None, reason=reason_of(error))
-            found = replace(found, seconds=perf_counter() - started)
+            found = found._replace(seconds=perf_counter() - started)
             self._finished.add(key, found)
         self._fits += 1
         entry.take(found, k, first)

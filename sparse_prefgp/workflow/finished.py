@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,8 +42,7 @@ class FitKey(NamedTuple):
     steps: int
 
 
-@dataclass(frozen=True, eq=False)
-class FinishedFit:
+class FinishedFit(NamedTuple):
     """What came of it."""
 
     log_probabilities: FloatArray | None
@@ -101,7 +99,7 @@ class FinishedFits:
             return None
         lines: list[Record] = [self._file.fingerprints]
         for key, fit in self._fits.items():
-            line = {"candidate": key, **asdict(fit)}
+            line = {"candidate": key, **fit._asdict()}
             for name in ARRAYS:
                 line[name] = None if line[name] is None else line[name].tolist()
             lines.append(line)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -93,8 +93,7 @@ def decide_in_time(
     return Decided(holdout, best.model, work.counted(best.report), told)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fitted:
+class _Fitted(NamedTuple):
     model: Any
     report: Any
     kernel: str
@@ -171,7 +170,7 @@ class _Deciding:
             if name not in SLOW and other.hopeful and not other.report.converged:
                 report = self.learned(other.model)
                 gain = other.gain + report.log_evidence - other.report.log_evidence
-                other = replace(other, report=report, gain=gain)
+                other = other._replace(report=report, gain=gain)
             told.append(other.told())
             if other.gain >= best.gain + WORTH:
                 told[-1]["returns"] = not any(hardly_returning(other.model))
@@ -270,7 +269,7 @@ class _Deciding:
         if told["gain"] < WORTH:
             return fitted, told
         told |= {"kept": True, "level": level_of(made)}
-        return replace(fitted, model=made, report=report), told
+        return fitted._replace(model=made, report=report), told
 
     def frozen_at_the_end(self, model: Any) -> float | None:
         """Nats of the last fifth of the training duels, of those that one side won, by a model of

@@ -309,8 +309,7 @@ class KernelChoice:
         return "+".join(self.parts)
 
 
-@dataclass(frozen=True)
-class _Maker:
+class _Maker(NamedTuple):
     """Makes kernels of trees."""
 
     num_features: int

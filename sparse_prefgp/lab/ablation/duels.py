@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,8 +112,7 @@ def _set(data: Data) -> datasets.DuelSet | datasets.RegressionSet:
     return known
 
 
-@dataclass(frozen=True)
-class _Parting:
+class _Parting(NamedTuple):
     """How duels are parted."""
 
     split: SplitSettings
@@ -176,7 +174,7 @@ class _Parting:
         ignore = [name for name in known.about.ignore if name in known.items.columns]
         never = splits.split_columns(self.split.by)
         table = read_table(known.items, both, ignore=ignore, never_features=never)
-        whole = replace(self, max_train=None).rows(table)
+        whole = self._replace(max_train=None).rows(table)
         source, split = table.context["source"].to_numpy(), whole.split
         train = split.train_rows[source[split.train_rows] == "votes"]
         test = split.test_rows[source[split.test_rows] == "gold"]

@@ -164,13 +164,14 @@ def read_records(folder: Path) -> dict[str, Record]:
             record = json.loads(path.read_text("utf-8"))
             if record["run"] != path.stem or not isinstance(record["metrics"], dict):
                 raise ValueError
-            records.append((int(record["number"]), record))
+            record["number"] = int(record["number"])
+            records.append(record)
         except (OSError, ValueError, KeyError, TypeError):
             raise ValueError(
                 f"The record {str(path)!r} is damaged or of another version; remove that file, and "
                 "its run is done again."
             ) from None
-    return {record["run"]: record for _, record in sorted(records, key=lambda pair: pair[0])}
+    return {one["run"]: one for one in sorted(records, key=lambda record: record["number"])}
 
 
 def read_about(folder: Path) -> Record:
