@@ -12,24 +12,13 @@ from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, 
 from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
+from sparse_prefgp.support.words import dashed
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp suggest --model fitted --batch 20 --score bald --out ask.csv"
 
 # By default.
 BATCH = 10
-# Options that say something of a choice by a model alone.
-_OF_MODELS = (
-    "pairs",
-    "columns",
-    "set_size",
-    "score",
-    "top",
-    "prices",
-    "max_pairs",
-    "at",
-    "person",
-)
 
 
 @option_class
@@ -105,12 +94,11 @@ def suggest(
     seed = asked.pop("seed", 0)
     rng = seeded(seed)
     if saved.model is None:
-        for name in _OF_MODELS:
-            if name in asked:
-                raise ValueError(
-                    f"--{name.replace('_', '-')} was given, but a first round is of balanced "
-                    "random pairs, without a model; leave it out, or give a model (--model)."
-                )
+        for name in asked.keys() - {"batch"}:  # which say how a model chooses
+            raise ValueError(
+                f"--{dashed(name)} was given, but a first round is of balanced random pairs, "
+                "without a model; leave it out, or give a model (--model)."
+            )
         from sparse_prefgp.analysis.first_round import first_round
 
         console.show(first_round(saved.items, asked.get("batch"), rng), written, seed=seed)

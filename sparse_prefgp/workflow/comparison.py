@@ -46,8 +46,8 @@ from sparse_prefgp.workflow.finished import (
     fingerprints_of,
 )
 from sparse_prefgp.workflow.folds import FoldPlan, plan_folds
-from sparse_prefgp.workflow.holdout import Training, fit_model
-from sparse_prefgp.workflow.kernel_names import FeatureGroup, feature_groups, single_columns
+from sparse_prefgp.workflow.holdout import Training, fit_model, groups_of
+from sparse_prefgp.workflow.kernel_names import FeatureGroup
 from sparse_prefgp.workflow.model_names import Candidate
 from sparse_prefgp.workflow.settings import CompareSettings, settings_from
 
@@ -348,7 +348,7 @@ def compare(
     finished = FinishedFits()
     if checkpoint is not None:
         groups = [
-            [(group.name, group.columns) for group in _groups(plan.train(fold), settings.groups)]
+            [(group.name, group.columns) for group in groups_of(plan.train(fold), settings.groups)]
             for fold in plan.folds
         ]
         # What a fit depends on besides its candidate and duels.
@@ -399,18 +399,11 @@ def _check(
     together.check(feature_groups=groups is not None, no_additive_kernel=not additive)
     for train in parts:
         if groups is not None:
-            _groups(train, groups)
+            groups_of(train, groups)
         for kernel in kernels:
             # What the texts of a fold lack fails there.
             if kernel.named_columns and kernel.lacking(train.transform) is None:
                 kernel.check_columns(train.transform, train.covariate_names)
-
-
-def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[FeatureGroup, ...]:
-    if train.transform is not None:
-        return feature_groups(train.transform, given)
-    together.check(feature_groups=given is not None, no_columns=True)
-    return single_columns(train.num_features)
 
 
 # Fitting.
@@ -605,14 +598,14 @@ class _Run:
             entry.take(before, k, first)
             return
         kernel, approximation = candidate.kernel_choice, candidate.approximation_choice
-        groups = _groups(train, settings.groups) if kernel.is_additive else ()
+        groups = groups_of(train, settings.groups) if kernel.is_additive else ()
         number = None
         if approximation.needs_inducing:
             number = number_of_inducing(rows, candidate.inducing)
         if not entry.values:
             entry.inducing = number
-            named = _groups(train, None)
-            entry.parameters = kernel.num_parameters(train.num_features, groups, named)
+            named = groups_of(train)
+            entry.parameters = kernel.num_parameters(train.num_features, groups or named, named)
             entry.cost = number or approximation.size or rows
         begun = 0 if before is None else FIRST_STEPS
         steps = FIRST_STEPS if first else settings.max_iterations

@@ -42,7 +42,7 @@ from sparse_prefgp.support.options import (
     several,
 )
 from sparse_prefgp.support.plain import Record
-from sparse_prefgp.support.words import one_of
+from sparse_prefgp.support.words import dashed, one_of
 from sparse_prefgp.workflow.settings import FitSettings
 
 # Of which one is given.
@@ -305,7 +305,7 @@ class Sources(Form):
             ):
                 raise ValueError(
                     f"{table.name} holds {kind.replace('_', ' and ')}, for which "
-                    f"--{one.name.replace('_', '-')} means nothing; leave it out."
+                    f"--{dashed(one.name)} means nothing; leave it out."
                 )
         if two is not None:  # which is settled once
             return understood(table, stated, kind, two=two), kind

@@ -83,8 +83,8 @@ class Training:
     settings: FitSettings
     train: Any
     """`Duels`, or `StreamedDuels`."""
-    groups: Sequence[FeatureGroup] | None = field(default=None, kw_only=True)
-    """Of features, which an additive kernel sums over; None for those of the columns that the
+    groups: Sequence[FeatureGroup] = field(default=(), kw_only=True)
+    """Of features, which an additive kernel sums over; by default those of the columns that the
     features were made of.
     """
 
@@ -118,10 +118,8 @@ class Training:
 
     def kernel(self, choice: KernelChoice | None = None) -> Kernel:
         """That of the settings as it starts, or another one."""
-        raw = groups_of(self.train)
-        groups = raw if self.groups is None else self.groups or None
-        choice = self.settings.kernel_choice if choice is None else choice
-        return choice.build(self.train.num_features, groups, raw, self)
+        raw, choice = groups_of(self.train), choice or self.settings.kernel_choice
+        return choice.build(self.train.num_features, self.groups or raw, raw, self)
 
     def distance(self, columns: Sequence[int] | None) -> float:
         """Where lengthscales start, as `KernelStarts` has it."""
@@ -563,9 +561,8 @@ def fit_model(
     groups = groups_of(training.train)
     staged = [] if again else settings.kernel_choice.staged(model.kernel, groups)
     if staged:
-        columns = single_columns(training.train.num_features) if groups is None else groups
         more: Record = {} if training.streamed else {"starts": 1}
-        attributes = [group.columns for group in columns]
+        attributes = [group.columns for group in groups]
         report = learn_own(model, staged, attributes, report, lambda most: learn(most, **more))
     return model, report
 
@@ -656,9 +653,17 @@ def _known_people(events: Answers, names: Iterable[Any]) -> list[bool]:
     return [id_text(label) in known for label in events.person.labels.tolist()]
 
 
-def groups_of(train: Duels | StreamedDuels) -> tuple[FeatureGroup, ...] | None:
-    """The features of each raw column, which an additive kernel sums over."""
-    return None if train.transform is None else feature_groups(train.transform)
+def groups_of(
+    train: Duels | StreamedDuels, given: Sequence[Sequence[str]] | None = None
+) -> tuple[FeatureGroup, ...]:
+    """The features of each raw column, which an additive kernel sums over.
+
+    :param given: as `feature_groups` takes it.
+    """
+    if train.transform is not None:
+        return feature_groups(train.transform, given)
+    together.check(feature_groups=given is not None, no_columns=True)
+    return single_columns(train.num_features)
 
 
 def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None) -> Holdout:
@@ -811,7 +816,8 @@ def _warn_of_contradictions(events: Answers) -> None:
 
 def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:
     """Refuse effects of items in a context where none of them has more than one."""
-    columns = {group.name: group.columns for group in groups_of(train) or ()}
+    groups = () if train.transform is None else groups_of(train)
+    columns = {group.name: group.columns for group in groups}
     same = np.unique(train.item, return_index=True, return_inverse=True)
     first = same[1][same[2].reshape(-1)]
     for term, names in kernel.item_columns().items():

@@ -216,7 +216,7 @@ class KernelChoice:
         """The columns that terms name, each once."""
         return Sum(self.terms).columns
 
-    def staged(self, kernel: Kernel, groups: Sequence[FeatureGroup] | None) -> list[Kernel]:
+    def staged(self, kernel: Kernel, groups: Sequence[FeatureGroup]) -> list[Kernel]:
         """The terms of a kernel, made by `build` of the same groups, whose columns get a
         lengthscale each after one for all."""
         from sparse_prefgp.covariances.finite import parts_of
@@ -224,10 +224,7 @@ class KernelChoice:
         if not any(term.ard for term in self.terms):
             return []
         parts = parts_of(kernel)
-        counts = [
-            len(groups or ()) if str(term).startswith(ADDITIVE) and groups else 1
-            for term in self.terms
-        ]
+        counts = [len(groups) if part.startswith(ADDITIVE) else 1 for part in self.parts]
         starts = np.cumsum([0, *counts])
         return [parts[i] for i, x in zip(starts, self.terms, strict=False) if x.ard]
 
