@@ -16,6 +16,7 @@ from sparse_prefgp.cli.console import INTERRUPTED, STOPPED, sentences
 from sparse_prefgp.cli.output_options import OutputOptions
 from sparse_prefgp.support.options import Option, check_given, helps, is_default, option_of
 from sparse_prefgp.support.plain import Record
+from sparse_prefgp.support.words import dashed
 
 
 class _PlainFlags:
@@ -104,8 +105,7 @@ class Typed(NamedTuple):
         """What stands before a value."""
         if self.option.flag is not None:
             return self.option.flag
-        said = self.one.name.replace("_", "-")
-        return f"--no-{said}" if self.one.default is True else f"--{said}"
+        return f"--{'no-' * (self.one.default is True)}{dashed(self.one.name)}"
 
     @property
     def called(self) -> str:

@@ -94,7 +94,7 @@ def suggest(
     seed = asked.pop("seed", 0)
     rng = seeded(seed)
     if saved.model is None:
-        for name in asked.keys() - {"batch"}:  # which say how a model chooses
+        for name in (one for one in asked if one != "batch"):  # which say how a model chooses
             raise ValueError(
                 f"--{dashed(name)} was given, but a first round is of balanced random pairs, "
                 "without a model; leave it out, or give a model (--model)."

@@ -30,7 +30,7 @@ from sparse_prefgp.support.options import (
     same_as,
 )
 from sparse_prefgp.support.plain import Record
-from sparse_prefgp.support.words import shortened, spelt_like
+from sparse_prefgp.support.words import dashed, shortened, spelt_like
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import (
     AUTO,
@@ -364,10 +364,10 @@ class FitSettings:
         asked = {}
         for one in fields(self):
             value = getattr(self, one.name, None)
-            flag = option_of(one).flag or one.name.replace("_", "-")
-            if flag.replace("-", "_") in together.IN_MEMORY and not is_default(one, value):
+            name = (option_of(one).flag or one.name).replace("-", "_")
+            if name in together.IN_MEMORY and not is_default(one, value):
                 shown = "" if value is True else f" {value}"
-                asked[flag.replace("-", "_")] = f"the option --{flag}{shown}"
+                asked[name] = f"the option --{dashed(name)}{shown}"
         return asked
 
 
