@@ -19,7 +19,7 @@ from sparse_prefgp.support.words import escaped
 from sparse_prefgp.tell.tables import facts_table
 
 if TYPE_CHECKING:
-    from sparse_prefgp.lab.ablation.runner import StudyProgress, StudyResult
+    from sparse_prefgp.lab.ablation.runner import StudyProgress
 
 EXAMPLE = (
     "Example: sparse-prefgp ablate configs/smoke/inducing_points.yaml --out out/smoke --workers 2"
@@ -55,6 +55,7 @@ def ablate(console: Output, options: AblateOptions) -> None:
     interruption. All results are in DIR/runs.parquet, and `report` makes a page of them.
     """
     from sparse_prefgp.lab.ablation import expand, read_study, run_study
+    from sparse_prefgp.lab.ablation.execution import failed_runs, reasons
 
     folders = (str(options.config.resolve().parent), str(Path.cwd()))
     own = OwnModules(tuple(options.modules or ()), folders)
@@ -65,19 +66,13 @@ def ablate(console: Output, options: AblateOptions) -> None:
     with _progress(console) as progress:
         given = {name: getattr(options, name) for name in ("workers", "dask", "retry_failed")}
         result = run_study(study, options.out, own=own, callback=progress, **given)
-    _tell(console, study.title, result)
-
-
-def _tell(console: Output, title: str, result: StudyResult) -> None:
-    from sparse_prefgp.lab.ablation.execution import failed_runs, reasons
-
     rows = [
         ("runs", result.runs),
         ("done now", f"{result.new:,} in {clock(result.seconds)}"),
         ("failed", len(result.failed)),
         ("results", f"{result.folder}, of which sparse-prefgp report makes a page"),
     ]
-    console.tell(facts_table(title, rows))
+    console.tell(facts_table(study.title, rows))
     why = reasons(result.failed)
     for reason, runs in why.items():
         more = f" and {len(runs) - 1:,} more" if len(runs) > 1 else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model, progress_bar
@@ -42,43 +42,34 @@ def update(console: Output, saved: ModelAndTable, asked: Annotated[Record, Updat
 
     Hyperparameters stay as they are unless --max-iterations is given.
     """
-    with held(asked["out"], "update"):
-        _update(console, saved, **asked)
-
-
-def _update(
-    console: Output,
-    saved: ModelAndTable,
-    out: Path,
-    max_iterations: int = 0,
-    overwrite: bool = False,
-    **asked: Any,
-) -> None:
+    out, overwrite = asked.pop("out"), asked.pop("overwrite", False)
+    steps = asked.pop("max_iterations", 0)
     from sparse_prefgp.disk.model_folder import check_model_place
     from sparse_prefgp.workflow.folder import check_not_of_a_fit
 
-    check_not_of_a_fit(out)
-    check_model_place(out)
-    if contents(out) and not overwrite:
-        raise ValueError(
-            f"The output folder {str(out)!r} holds a saved model; give another folder, or "
-            "--overwrite."
-        )
-    fitted = open_model(console, saved.model)
-    from sparse_prefgp.analysis.updating import update as add_duels
-    from sparse_prefgp.disk.saving import save
-    from sparse_prefgp.learning.optimise import optimise
+    with held(out, "update"):
+        check_not_of_a_fit(out)
+        check_model_place(out)
+        if contents(out) and not overwrite:
+            raise ValueError(
+                f"The output folder {str(out)!r} holds a saved model; give another folder, or "
+                "--overwrite."
+            )
+        fitted = open_model(console, saved.model)
+        from sparse_prefgp.analysis.updating import update as add_duels
+        from sparse_prefgp.disk.saving import save
+        from sparse_prefgp.learning.optimise import optimise
 
-    with console.status("Adding the duels …"):
-        items = saved.items_of(fitted)
-        new, report = add_duels(fitted, items=items, columns=saved.columns, **asked)
-    console.tell(str(report))
-    result = report.to_dict()
-    if max_iterations:
-        events, count = new.duels.events, new.graph.weight
-        with progress_bar(console, "Fitting", max_iterations, count, events.unit) as bar:
-            optimised = optimise(new, max_iterations, callback=bar)
-        console.tell(str(optimised))
-        result["log_evidence_optimised"] = optimised.log_evidence
-    save(new, out)
-    console.finish(result, out)
+        with console.status("Adding the duels …"):
+            items = saved.items_of(fitted)
+            new, report = add_duels(fitted, items=items, columns=saved.columns, **asked)
+        console.tell(str(report))
+        result = report.to_dict()
+        if steps:
+            events, count = new.duels.events, new.graph.weight
+            with progress_bar(console, "Fitting", steps, count, events.unit) as bar:
+                optimised = optimise(new, steps, callback=bar)
+            console.tell(str(optimised))
+            result["log_evidence_optimised"] = optimised.log_evidence
+        save(new, out)
+        console.finish(result, out)
