@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import MISTAKE, Output, clock, counting_bar, import_tensorflow
+from sparse_prefgp.cli.shared_options import repeated
 from sparse_prefgp.support.options import option, option_class, required
 from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.support.words import escaped
@@ -39,7 +40,7 @@ class AblateOptions:
     """Processes to spread the runs over, one thread each; this one alone by default."""
     dask: str | None = option(metavar="ADDRESS", excludes="workers")
     """Run on the workers of the Dask scheduler at this address, such as tcp://10.0.0.1:8786."""
-    modules: list[str] | None = option(flag="--import", metavar="MODULE")
+    modules: Sequence[str] = repeated(flag="--import", metavar="MODULE")
     """Import this Python module first, which registers kernels or approximations that the study
     names; from the folder of the study or from this one. May be given again.
     """
@@ -58,7 +59,7 @@ def ablate(console: Output, options: AblateOptions) -> None:
     from sparse_prefgp.lab.ablation.execution import failed_runs, reasons
 
     folders = (str(options.config.resolve().parent), str(Path.cwd()))
-    own = OwnModules(tuple(options.modules or ()), folders)
+    own = OwnModules(tuple(options.modules), folders)
     own.load()
     study = read_study(options.config)
     console.tell(f"{study.title}: {len(expand(study)):,} runs")

@@ -509,7 +509,7 @@ class _Run:
     ) -> None:
         self._started = perf_counter()
         self._entries = [_Entry(candidate) for candidate in listed]
-        self._plan, self._settings = plan, settings
+        self._plan, self._settings, self._unit = plan, settings, plan.events.unit
         self._finished, self._callback = finished, callback
         self._probit: list[FloatArray] = []
         self._notes: list[str] = []
@@ -698,7 +698,7 @@ class _Run:
             if behind > max(BEHIND_NATS, BEHIND_ERRORS * error) and entry is not spared:
                 entry.status = BEHIND
                 entry.reason = (
-                    f"behind by {behind:.4f} nats per {self._plan.events.unit} (standard error "
+                    f"behind by {behind:.4f} nats per {self._unit} (standard error "
                     f"{error:.4f} over {self._plan.se_over}) after {where}, given up"
                 )
                 self._total -= folds_left
@@ -717,7 +717,7 @@ class _Run:
                 remedy = "." if chosen.candidate.kernel == "linear" else "; try the kernel linear."
                 self._notes.append(
                     f"The {self._rival} predicts better than the chosen candidate, by "
-                    f"{-gain[0]:.4f} nats per {self._plan.events.unit} (standard error "
+                    f"{-gain[0]:.4f} nats per {self._unit} (standard error "
                     f"{gain[1]:.4f}){remedy}"
                 )
         if self._plan.thinned:
@@ -749,7 +749,7 @@ class _Run:
             notes=tuple(self._notes),
             seconds=self._elapsed,
             resumed_fits=self._finished.reused,
-            unit=self._plan.events.unit,
+            unit=self._unit,
             rival=self._rival,
         )
 
@@ -784,11 +784,11 @@ class _Run:
         if chosen is best:
             others = len(tied) - 1
             more = f"; {others} tied with it, none simpler" if others else ""
-            unit = self._plan.events.unit
+            unit = self._unit
             return chosen, f"{chosen.candidate} predicts best, {nlp:.4f} nats per {unit}{more}."
         behind, error = self._apart(chosen.values, best.values)
         return chosen, (
-            f"{chosen.candidate} is taken at {nlp:.4f} nats per {self._plan.events.unit}: it is "
+            f"{chosen.candidate} is taken at {nlp:.4f} nats per {self._unit}: it is "
             f"the simplest of {len(tied)} that are tied, {behind:.4f} (standard error {error:.4f}) "
             f"behind {best.candidate}."
         )
