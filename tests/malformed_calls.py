@@ -31,7 +31,6 @@ import typer
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.cli.command import called
 from tests.cases import DATA
 
 SAVED = DATA / "saved"
@@ -129,7 +128,8 @@ def pools_of(command: str) -> dict[str, tuple[str, ...]]:
     What is given by its place has no flag.
     """
     found = {}
-    for one, about in COMMANDS[command].options.values():
+    for asked in COMMANDS[command].options.values():
+        one, about = asked.one, asked.option
         typed = str(about.kind or one.type)
         if isinstance(one.default, bool):
             pool: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ def pools_of(command: str) -> dict[str, tuple[str, ...]]:
             pool = NUMBERS
         else:
             pool = FILES if "Path" in typed or one.name == "embedding" else WORDS
-        found["" if about.argument else called(one, about)] = pool
+        found["" if about.argument else asked.called] = pool
     return found
 
 

@@ -54,7 +54,8 @@ def main() -> None:
 def measure(table: DuelTable, settings: FitSettings, choice_only: bool) -> dict[str, Any]:
     """The choice, its score on the held-out duels, and those of the other candidates."""
     started = time.perf_counter()
-    found = choose(table, settings, callback=lambda p: print(p.fold, p.candidate, flush=True))
+    asked = replace(settings, kernel="auto", approximation="auto")
+    found = choose(table, asked, callback=lambda p: print(p.fold, p.candidate, flush=True))
     seconds = time.perf_counter() - started
     result = {
         "reason": found.reason,

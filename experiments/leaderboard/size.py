@@ -25,10 +25,10 @@ import numpy as np
 import pandas as pd
 
 import sparse_prefgp as spg
-from sparse_prefgp.workflow.reporting import READING, SilentReporter
+from sparse_prefgp.workflow.reporting import READING, Reporter
 
 
-class Clock(SilentReporter):
+class Clock(Reporter):
     """Processor seconds of reading."""
 
     reading = 0.0

@@ -119,7 +119,7 @@ def fit(
         margin=MARGIN if variant.ties else None,
         noise_by_group=variant.annotators,
     )
-    return fit_model(Training(settings, duels, INDUCING))
+    return fit_model(Training(settings, duels))
 
 
 def predict(model: PreferenceGP, table: DuelTable, rows: Rows) -> Forecast:

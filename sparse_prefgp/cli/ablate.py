@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +13,14 @@ from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import MISTAKE, Output, clock, counting_bar, import_tensorflow
-from sparse_prefgp.support.options import option
+from sparse_prefgp.cli.shared_options import repeated
+from sparse_prefgp.support.options import option, option_class, required
 from sparse_prefgp.support.own_modules import OwnModules
 from sparse_prefgp.support.words import escaped
 from sparse_prefgp.tell.tables import facts_table
 
 if TYPE_CHECKING:
-    from sparse_prefgp.lab.ablation.runner import StudyProgress, StudyResult
+    from sparse_prefgp.lab.ablation.runner import StudyProgress
 
 EXAMPLE = (
     "Example: sparse-prefgp ablate configs/smoke/inducing_points.yaml --out out/smoke --workers 2"
@@ -28,23 +28,23 @@ EXAMPLE = (
 FAULT = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class AblateOptions:
     """Which study, where to, and who does the runs."""
 
-    config: Path = option(metavar="CONFIG", argument=True)
+    config: Path = required(metavar="CONFIG", argument=True)
     """The study, a YAML file such as those in configs/."""
-    out: Path = option(metavar="DIR")
+    out: Path = required(metavar="DIR")
     """Folder for records and tables; that of the same study is continued."""
-    workers: int | None = option(default=None, least=1, most=1_024)
+    workers: int | None = option(least=1, most=1_024)
     """Processes to spread the runs over, one thread each; this one alone by default."""
-    dask: str | None = option(default=None, metavar="ADDRESS", excludes="workers")
+    dask: str | None = option(metavar="ADDRESS", excludes="workers")
     """Run on the workers of the Dask scheduler at this address, such as tcp://10.0.0.1:8786."""
-    modules: list[str] | None = option(default=None, flag="--import", metavar="MODULE")
+    modules: Sequence[str] = repeated(flag="--import", metavar="MODULE")
     """Import this Python module first, which registers kernels or approximations that the study
     names; from the folder of the study or from this one. May be given again.
     """
-    retry_failed: bool = option(default=False)
+    retry_failed: bool = option(False)
     """Run again what failed before."""
 
 
@@ -56,29 +56,24 @@ def ablate(console: Output, options: AblateOptions) -> None:
     interruption. All results are in DIR/runs.parquet, and `report` makes a page of them.
     """
     from sparse_prefgp.lab.ablation import expand, read_study, run_study
+    from sparse_prefgp.lab.ablation.execution import failed_runs, reasons
 
     folders = (str(options.config.resolve().parent), str(Path.cwd()))
-    own = OwnModules(tuple(options.modules or ()), folders)
+    own = OwnModules(tuple(options.modules), folders)
     own.load()
     study = read_study(options.config)
-    console.print(Text(f"{study.title}: {len(expand(study)):,} runs"))
+    console.tell(f"{study.title}: {len(expand(study)):,} runs")
     import_tensorflow(console)
     with _progress(console) as progress:
         given = {name: getattr(options, name) for name in ("workers", "dask", "retry_failed")}
         result = run_study(study, options.out, own=own, callback=progress, **given)
-    _tell(console, study.title, result)
-
-
-def _tell(console: Output, title: str, result: StudyResult) -> None:
-    from sparse_prefgp.lab.ablation.execution import failed_runs, reasons
-
     rows = [
         ("runs", result.runs),
         ("done now", f"{result.new:,} in {clock(result.seconds)}"),
         ("failed", len(result.failed)),
         ("results", f"{result.folder}, of which sparse-prefgp report makes a page"),
     ]
-    console.tell(facts_table(title, rows))
+    console.tell(facts_table(study.title, rows))
     why = reasons(result.failed)
     for reason, runs in why.items():
         more = f" and {len(runs) - 1:,} more" if len(runs) > 1 else ""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.cli.output_options import check_file
+from sparse_prefgp.cli.shared_options import repeated
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.extras import needed
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import counted, escaped, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
@@ -46,62 +46,62 @@ def until_of(text: str) -> tuple[int | None, float | None]:
     return (None, 60.0 * int(match[1])) if match[2] else (int(match[1]), None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class AskOptions:
     """What is asked, of whom, and where answers go."""
 
-    items: Path | None = option(default=None, excludes="demo")
+    items: Path | None = option(excludes="demo")
     """What to ask about, a row each: the column item_id, else the first, names them; the page shows
     all others.
     """
-    media: Path | None = option(default=None, excludes="demo")
+    media: Path | None = option(excludes="demo")
     """A folder of pictures: what to ask about, or, with --items, those that a column names."""
     text: Sequence[str] = same_as(Sources, "text", panel=None, needs="items")
     """Columns of texts from which the model is to learn, besides those of numbers and categories.
     """
-    demo: bool = option(default=False)
+    demo: bool = option(False)
     """Ask about shapes that the page draws; no file is needed."""
-    out: Path | None = option(default=None)
+    out: Path | None = option()
     """Folder for the votes, also one of before, to add to; fit and leaderboard read it."""
-    question: str = option(default="Which do you prefer?")
+    question: str = option("Which do you prefer?")
     """Stands above each pair."""
-    ties: bool = option(default=False)
+    ties: bool = option(False)
     """Items may be called equal."""
-    people: Path | None = option(default=None)
+    people: Path | None = option()
     """A table of people: the column name, else the first. Each gets a link of their own, and nobody
     else is let in.
     """
-    repeat: bool = option(default=False)
+    repeat: bool = option(False)
     """A person may get a pair again."""
-    score: str | None = option(default=None)
+    score: str | None = option()
     """How pairs are chosen, as for suggest; by default settle where only names are known, else
     bald.
     """
-    top: int = option(default=5, least=1)
+    top: int = option(5, least=1)
     """How many first ones are to be settled."""
-    explore: float = option(default=0.1, least=0.0, most=1.0)
+    explore: float = option(0.1, least=0.0, most=1.0)
     """Share of random pairs among those that are chosen."""
-    closest: float = option(default=0.5, least=0.5, below=1.0)
+    closest: float = option(0.5, least=0.5, below=1.0)
     """Leave out pairs whose better one is expected to win with a smaller chance than this, such as
     0.55: people who are not trained cannot tell them apart.
     """
     until: tuple[int | None, float | None] | None = option(
-        default=None, kind=str, parse=until_of, metavar="ANSWERS|MINUTES"
+        kind=str, parse=until_of, metavar="ANSWERS|MINUTES"
     )
     """End after so many answers, or minutes: 300, 45min."""
-    port: int = option(default=8421, least=0, most=65535)
+    port: int = option(8421, least=0, most=65535)
     """Of this machine; 0 for any that is free."""
-    host: str = option(default="127.0.0.1")
+    host: str = option("127.0.0.1")
     """Where to listen. By default this machine alone reaches the page; 0.0.0.0 lets others in, by a
     link with a key.
     """
-    allow_host: tuple[str, ...] = option(default=(), kind=list[str], parse=tuple)
+    allow_host: tuple[str, ...] = repeated()
     """A further name by which the page is reached, as behind a proxy; repeatable."""
-    base_path: str | None = option(default=None)
+    base_path: str | None = option()
     """Path of the page behind a proxy, such as /votes."""
-    no_browser: bool = option(default=False)
+    no_browser: bool = option(False)
     """Do not open a browser."""
-    forget: str | None = option(default=None, needs="out", excludes=("items", "media", "demo"))
+    forget: str | None = option(needs="out", excludes=("items", "media", "demo"))
     """Remove this person and their answers from the folder, and end; the model is learned again
     without them.
     """
@@ -124,10 +124,7 @@ def ask(console: Output, options: AskOptions) -> None:
     folder = options.out or (DEMO if options.demo else None)
     if folder is None:
         raise ValueError("Nowhere to keep the votes was given; give a folder (--out votes).")
-
-    def say(sentence: str) -> None:
-        console.print(Text(sentence), soft_wrap=True)
-
+    say = console.say
     if options.forget is not None:
         with held(folder, "ask"):
             removed = forget(folder, options.forget)
@@ -141,16 +138,10 @@ def ask(console: Output, options: AskOptions) -> None:
     )
     names = names_of_people(options.people) if options.people is not None else ()
     address = _address_of(options.host)
+    same = ("question", "ties", "repeat", "explore", "closest", "score", "text", "seed")
     settings = PageSettings(
-        question=options.question,
-        ties=options.ties,
-        repeat=options.repeat,
-        explore=options.explore,
-        closest=options.closest,
-        score=options.score,
+        **{name: getattr(options, name) for name in same},
         top=min(options.top, len(things.names) - 1),
-        text=options.text,
-        seed=options.seed,
         hosts=_hosts(options, address),
         open_to_all=options.host in _LOOPBACK and not (names or options.allow_host),
         invited=names,
@@ -166,7 +157,7 @@ def ask(console: Output, options: AskOptions) -> None:
         else:
             say(sentence)
 
-    addresses: dict[str, Any] = {}
+    addresses: Record = {}
 
     def began(links: Links) -> None:
         # Where people have links of their own, the page's lets nobody in.

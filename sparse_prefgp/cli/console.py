@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -63,13 +62,20 @@ def sentences(
     except BrokenPipeError:  # whoever reads the output has had enough: not worth a sentence
         raise
     except OSError as error:
-        _stop(f"Error: {_os_sentence(error)}", MISTAKE, error)
+        sentence = str(error)  # one of ours is a sentence already
+        if error.strerror is not None:
+            where = "" if error.filename is None else f" for {os.fsdecode(error.filename)!r}"
+            sentence = (
+                f"The system reports {error.strerror!r}{where}; check that disk space and "
+                "permissions suffice, or give another place."
+            )
+        _stop(f"Error: {sentence}", MISTAKE, error)
     except Exception as error:
         # Memory that did not suffice is the machine's, and not a fault of ours.
-        sentence = str(error) if is_mistake(error) else short_of_memory(error)
-        if not sentence:
+        words = str(error) if is_mistake(error) else short_of_memory(error)
+        if not words:
             raise
-        _stop(f"Error: {sentence}", MISTAKE, error)
+        _stop(f"Error: {words}", MISTAKE, error)
     except KeyboardInterrupt as error:
         # Whoever raised it on purpose says what was kept.
         _stop(str(error) or STOPPED, INTERRUPTED, error)
@@ -77,6 +83,14 @@ def sentences(
 
 class PlainConsole(Console):
     """A console on which no text that is shown steers the terminal."""
+
+    def say(self, text: str) -> None:
+        """Print a text in one line, however wide: commands and paths are copied."""
+        self.print(Text(text), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Print what to know, in yellow."""
+        self.print(Text(f"Note: {text}", style="yellow"))
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -131,24 +145,14 @@ class Output(PlainConsole):
             from sparse_prefgp.plotting.canvas import save
 
             save(draw().figure, picture)
-            self.print(Text(f"Drawn in {picture}."), soft_wrap=True)
+            self.say(f"Drawn in {picture}.")
         self.finish({**result.to_dict(), **figures}, out)
 
     def finish(self, result: Any, out: Path | None) -> None:
         """Say where it was written, if it was, and print the result, if as JSON."""
         if out is not None:
-            self.print(Text(f"Written to {out}."), soft_wrap=True)
+            self.say(f"Written to {out}.")
         self.manners.emit(result)
-
-
-def _os_sentence(error: OSError) -> str:
-    if error.strerror is None:  # one of ours, which is a sentence already
-        return str(error)
-    where = "" if error.filename is None else f" for {os.fsdecode(error.filename)!r}"
-    return (
-        f"The system reports {error.strerror!r}{where}; check that disk space and permissions "
-        "suffice, or give another place."
-    )
 
 
 def _stop(message: str, code: int, error: BaseException) -> None:
@@ -158,7 +162,7 @@ def _stop(message: str, code: int, error: BaseException) -> None:
 
 
 @contextmanager
-def _notes(console: Console, shown: list[str]) -> Iterator[None]:
+def _notes(console: PlainConsole, shown: list[str]) -> Iterator[None]:
 
     def show(
         message: Warning | str,
@@ -172,7 +176,7 @@ def _notes(console: Console, shown: list[str]) -> Iterator[None]:
         # Other packages' deprecations mean nothing to whoever runs a command.
         if "sparse_prefgp" in filename and text not in shown:
             shown.append(text)
-            console.print(Text(f"Note: {text}", style="yellow"))
+            console.note(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -198,18 +202,15 @@ def kept_from(path: Path) -> str:
     empty otherwise."""
     from sparse_prefgp.disk.model_folder import find_model
     from sparse_prefgp.learning.notes import learned_from
-    from sparse_prefgp.workflow.folder import METRICS, MODEL, PROGRAM
+    from sparse_prefgp.workflow.folder import METRICS, MODEL, ours
 
     place = find_model(path).resolve()
-    if place.name != MODEL:
+    figures = ours(place.parent / METRICS) if place.name == MODEL else None
+    if not figures or "refit_fit" in figures:
         return ""
-    try:
-        figures = json.loads((place.parent / METRICS).read_text(encoding="utf-8"))
-        ours = figures["program"] == PROGRAM and "refit_fit" not in figures
-        partly = ours and figures["data"]["train_duels"] < figures["data"]["duels"]
-        return learned_from(figures) if partly else ""
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    data = figures.get("data", {})
+    partly = data.get("train_duels", 0) < data.get("duels", 0)
+    return learned_from(figures) if partly else ""
 
 
 def import_tensorflow(console: Output) -> None:

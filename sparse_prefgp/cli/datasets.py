@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar
 from sparse_prefgp.cli.shared_options import Shared
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.tell.tables import Column, Table, facts_table
 
 if TYPE_CHECKING:
@@ -20,15 +18,15 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: sparse-prefgp datasets boston"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class DatasetsOptions:
     """Which one."""
 
-    name: str | None = option(default=None, metavar="[NAME]", argument=True)
+    name: str | None = option(metavar="[NAME]", argument=True)
     """Fetch this one."""
-    refresh: bool = option(default=False, needs="name")
+    refresh: bool = option(False, needs="name")
     """Download it again; it must be the same as before."""
-    out: Path | None = option(default=None, needs="name")
+    out: Path | None = option(needs="name")
     """Also write its tables into this folder, as the CSV files that fit reads."""
     overwrite: bool = same_as(Shared, "overwrite")
     """Replace files in --out that exist."""
@@ -37,13 +35,9 @@ class DatasetsOptions:
 @command(threads=False)
 def datasets(console: Output, options: DatasetsOptions) -> None:
     """List the public data sets, or fetch one and say where it is and how to cite it."""
-    if options.name is None:
-        _list(console)
-    else:
+    if options.name is not None:
         _fetch(console, options.name, options)
-
-
-def _list(console: Output) -> None:
+        return
     from sparse_prefgp.datasets import describe, names
     from sparse_prefgp.datasets.loading import where
 
@@ -74,9 +68,10 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
         files = fetch(name, refresh=refresh)
     if options.out is not None:
         files = _written(options.out, name, options.overwrite)
+    answers = f", {known.duels:,} {known.kind}" if known.duels else ""
     rows = [
         ("what", known.title),
-        ("size", _size(known)),
+        ("size", f"{known.items:,} items, {known.features:,} features{answers}"),
         ("licence", known.licence),
         ("note", known.note or None),
         ("cite", known.citation),
@@ -91,7 +86,7 @@ def _fetch(console: Output, name: str, options: DatasetsOptions) -> None:
             f"sparse-prefgp datasets {known.name} --out {known.name}"
         )
         words = _next(known, files) if ready else words
-        console.print(Text(words), soft_wrap=True)
+        console.say(words)
     result = _plain(known) | {"files": {file: str(path) for file, path in files.items()}}
     console.manners.emit(result)
 
@@ -112,11 +107,6 @@ def _written(folder: Path, name: str, overwrite: bool) -> dict[str, Path]:
     return paths
 
 
-def _size(known: DataSet) -> str:
-    answers = f", {known.duels:,} {known.kind}" if known.duels else ""
-    return f"{known.items:,} items, {known.features:,} features{answers}"
-
-
 def _next(known: DataSet, files: dict[str, Path]) -> str:
     """The command that fits it."""
     found = {file.partition(".")[0]: path for file, path in files.items()}
@@ -130,19 +120,13 @@ def _next(known: DataSet, files: dict[str, Path]) -> str:
     return f"Fit it with: sparse-prefgp fit {' '.join(words)} --out {known.name}_fit"
 
 
-def _plain(known: DataSet) -> dict[str, Any]:
+def _plain(known: DataSet) -> Record:
+    names = ("name", "kind", "title", "items", "features", "duels", "licence")
+    more = ("split", "options", "note")
     return {
-        "name": known.name,
-        "kind": known.kind,
-        "title": known.title,
-        "items": known.items,
-        "features": known.features,
-        "duels": known.duels,
-        "licence": known.licence,
+        **{name: getattr(known, name) for name in names},
         "cite": known.citation,
         "from": known.home,
         "ignore": list(known.ignore),
-        "split": known.split,
-        "options": known.options,
-        "note": known.note,
+        **{name: getattr(known, name) for name in more},
     }

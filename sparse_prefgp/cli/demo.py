@@ -2,54 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar
 from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.cli.shared_options import Shared
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp demo --picture demo.png"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class DemoOptions:
     """What is made and fitted, and where to."""
 
-    out: Path | None = option(default=None)
+    out: Path | None = option()
     """Also write the files that fit writes."""
-    duels: int = option(default=5_000, least=1, most=10_000_000)
+    duels: int = option(5_000, least=1, most=10_000_000)
     """How many duels to make."""
-    approximation: str = option(default="vfe")
+    approximation: str = option("vfe")
     """As for fit."""
-    inducing: int | None = option(default=None, least=1)
+    inducing: int | None = option(least=1)
     """As for fit."""
-    kernel: str = option(default="linear+matern52")
+    kernel: str = option("linear+matern52")
     """As for fit."""
-    max_iterations: int = option(default=50, least=1)
+    max_iterations: int = option(50, least=1)
     """As for fit."""
     seed: int = same_as(FitSettings, "seed")
-    report: bool = option(default=False, needs="out")
+    report: bool = option(False, needs="out")
     """With --out, also write report.html."""
-    picture: Path | None = option(default=None)
+    picture: Path | None = option()
     """Draw the best items and the calibration next to each other here (.png)."""
     overwrite: bool = same_as(Shared, "overwrite")
-
-    def settings(self) -> FitSettings:
-        """How it is fitted."""
-        return FitSettings(
-            approximation=self.approximation,
-            inducing=self.inducing,
-            kernel=self.kernel,
-            max_iterations=self.max_iterations,
-            seed=self.seed,
-        )
 
 
 @command()
@@ -63,23 +49,22 @@ def demo(console: Output, options: DemoOptions) -> None:
     if options.out is not None:
         check_folder(options.out, options.overwrite)
     check_file(options.picture, options.overwrite, endings=[".png"])
-    settings = options.settings()
+    own = ("approximation", "inducing", "kernel", "max_iterations", "seed")
+    settings = FitSettings(**{name: getattr(options, name) for name in own})
     tables = demo_tables(options.duels, options.seed)
-    console.print(
-        Text(
-            "442 patients from scikit-learn's diabetes data are the items. In each duel two of "
-            "them, drawn at random, are compared by how far the disease has progressed after "
-            "a year; the larger value wins, after each has got noise of "
-            f"{NOISE_SHARE:g} standard deviations."
-        )
+    console.tell(
+        "442 patients from scikit-learn's diabetes data are the items. In each duel two of them, "
+        "drawn at random, are compared by how far the disease has progressed after a year; the "
+        f"larger value wins, after each has got noise of {NOISE_SHARE:g} standard deviations."
     )
-    printer = Printer(console, options.out)
-    more: dict[str, Any] = {
-        "overwrite": options.overwrite,
-        "html": options.report,
-        "reporter": printer,
-    }
-    output = fit(*tables, settings, out=options.out, **more)
+    output = fit(
+        *tables,
+        settings,
+        out=options.out,
+        overwrite=options.overwrite,
+        html=options.report,
+        reporter=Printer(console, options.out),
+    )
     if options.picture is not None:
         from sparse_prefgp.workflow.pictures import write_overview
 
@@ -87,12 +72,8 @@ def demo(console: Output, options: DemoOptions) -> None:
         with counting_bar(console, "Ranking") as progress:
             ranking = rank_items(output.model, settings.seed, progress)
         write_overview(options.picture, ranking, output.held_out)
-        console.print(Text(f"Drawn in {options.picture}."), soft_wrap=True)
+        console.say(f"Drawn in {options.picture}.")
     console.manners.emit(output.figures)
-    console.print(
-        Text(
-            "Next, your own data: sparse-prefgp fit --items items.csv --duels duels.csv "
-            "--out fitted"
-        ),
-        soft_wrap=True,  # a command is copied, so it must stay in one line
+    console.say(
+        "Next, your own data: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
     )

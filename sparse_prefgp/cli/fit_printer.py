@@ -22,8 +22,8 @@ from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, StreamHoldout
 from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
 
 
-class Printer:
-    """Prints a fit; see `Reporter`."""
+class Printer(stages.Reporter):
+    """Prints a fit."""
 
     def __init__(self, console: Output, out: Path | None, show_columns: bool = False) -> None:
         """Print to a console.
@@ -32,7 +32,7 @@ class Printer:
         :param show_columns: print how the columns of a table from files were read.
         """
         self._console, self._out, self._show_columns = console, out, show_columns
-        self._holdout: Holdout | StreamHoldout | None = None
+        self._holdout: Any = None
         self._noted: set[str] = set()
 
     def started(self, stage: str, about: Any = None) -> AbstractContextManager[Any]:
@@ -44,14 +44,14 @@ class Printer:
             return compare_bar(console)
         if stage == stages.LOADING:
             import_tensorflow(console)
-        if stage == stages.PLACING and not isinstance(self._holdout, StreamHoldout):
+        if stage == stages.PLACING and not self._holdout.streamed:
             return console.status("Placing inducing inputs …")
         if stage in (stages.FITTING, stages.ALIKE, stages.UNDATED, stages.REFITTING):
             return passes_bar(console) if about.streamed else _steps(console, about, stage)
         if stage == stages.SCORING:
             return console.status("Scoring the held-out duels …")
         if stage == stages.WRITING:
-            if not isinstance(self._holdout, StreamHoldout):
+            if not self._holdout.streamed:
                 return counting_bar(console, "Ranking the items and drawing")
             if self._holdout.train.items is not None:
                 return counting_bar(console, "Ranking the items")
@@ -63,7 +63,7 @@ class Printer:
             self._console.tell(*result.read_as.lines())
         elif stage == stages.HOLDING:
             self._holdout = result
-            if isinstance(result, StreamHoldout):
+            if result.streamed:
                 _print_stream(self._console, result)
             else:
                 _print_data(self._console, result, self._show_columns)
@@ -81,23 +81,18 @@ class Printer:
         elif stage == stages.SCORING:
             self._console.tell(*answer_parts(result))
         elif stage == stages.WRITING:
-            self._print_written(result)
+            holdout, noun = self._holdout, self._holdout.noun
+            everything = holdout.settings.refit or not holdout.num_test
+            self._console.say(f"Written to {self._out}: {', '.join(result)}")
+            part = f"all {noun}" if everything else f"the training {noun} alone"
+            remedy = "" if everything or holdout.streamed else "; --refit fits it to all of them"
+            self._console.tell(f"The model that is kept was fitted to {part}{remedy}.")
 
     def note(self, text: str) -> None:
         """In yellow, and once."""
         if text not in self._noted:
             self._noted.add(text)
-            self._console.print(Text(f"Note: {text}", style="yellow"))
-
-    def _print_written(self, names: Sequence[str]) -> None:
-        holdout = self._holdout
-        assert holdout is not None
-        everything = holdout.settings.refit or not holdout.num_test
-        noun = holdout.noun
-        self._console.print(Text(f"Written to {self._out}: {', '.join(names)}"), soft_wrap=True)
-        part = f"all {noun}" if everything else f"the training {noun} alone"
-        remedy = "" if everything or holdout.streamed else "; --refit fits it to all of them"
-        self._console.tell(f"The model that is kept was fitted to {part}{remedy}.")
+            self._console.note(text)
 
 
 @contextmanager
@@ -149,11 +144,9 @@ def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
         inducing = ", inducing inputs whose number is found first"
     test = f"; {holdout.num_test:,} test {noun}" if holdout.num_test else ""
     engine = "" if settings.engine == DEFAULT_ENGINE else f", engine {settings.engine_choice}"
-    console.print(
-        Text(
-            f"Model: {settings.approximation_choice}, {settings.kernel_choice} kernel{inducing}"
-            f"{engine}, {holdout.num_train:,} training {noun}{test}"
-        )
+    console.tell(
+        f"Model: {settings.approximation_choice}, {settings.kernel_choice} kernel{inducing}"
+        f"{engine}, {holdout.num_train:,} training {noun}{test}"
     )
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
-
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.cli.fit_printer import Printer
 from sparse_prefgp.cli.shared_options import Shared, anchor_of
 from sparse_prefgp.io.forms import Form
-from sparse_prefgp.support.options import Panel, names, option, same_as
+from sparse_prefgp.support.options import (
+    names,
+    of_columns,
+    option,
+    option_class,
+    required,
+    same_as,
+)
 from sparse_prefgp.tell.result import MOST_ROWS
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.settings import FitSettings
@@ -23,46 +28,46 @@ from sparse_prefgp.workflow.settings import FitSettings
 EXAMPLE = "Example: sparse-prefgp leaderboard battles.csv --style length --out board"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class BoardOptions(Form):
     """The battles, what is made of their columns, and where to."""
 
-    battles: Path = option(kind=Path, argument=True, metavar="BATTLES")
+    battles: Path = required(argument=True, metavar="BATTLES")
     """A table with a row for each battle: two models and a verdict, such as columns model_a,
     model_b and winner."""
-    out: Path | None = option(default=None, kind=Path)
+    out: Path | None = option()
     """Folder for board.csv, board.json, board.html, board.tex, model/, and tables of judges, votes
     (trust.csv), the audit and what is settled. Without it nothing is written."""
     overwrite: bool = same_as(Shared, "overwrite", needs="out")
-    style: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.COLUMNS)
+    style: Sequence[str] = of_columns((), kind=str, parse=names)
     """What is taken out of the board besides the side: length, where length_a and length_b hold a
     value of each."""
-    by: str | None = option(default=None, panel=Panel.COLUMNS)
+    by: str | None = of_columns()
     """Column of kinds of judges, or of anything else: the battles of each label have a board of
     their own too."""
-    judge: str | None = option(default=None, panel=Panel.COLUMNS)
+    judge: str | None = of_columns()
     """Column that says who judged; judge, annotator, rater or worker where there is one. none for
     none."""
-    category: str | None = option(default=None, panel=Panel.COLUMNS)
+    category: str | None = of_columns()
     """Column that says what a battle was about; category where there is one. none for none."""
-    task: str | None = option(default=None, panel=Panel.COLUMNS)
+    task: str | None = of_columns()
     """Column that says which prompt it was; task, question_id or prompt where there is one."""
-    date: str | None = option(default=None, panel=Panel.COLUMNS)
+    date: str | None = of_columns()
     """Column that says when it was; date, day or tstamp where there is one."""
-    top: int = option(default=5, least=1)
+    top: int = option(5, least=1)
     """Give each model's chance to be among the first so many."""
-    anchor: Any = option(default=None, kind=str, parse=anchor_of, metavar="MODEL=POINTS")
+    anchor: Any = option(kind=str, parse=anchor_of, metavar="MODEL=POINTS")
     """The model that has these Elo points, or 1000; by default the average has 1000."""
     level: float = same_as(Shared, "level", default=0.9)
-    audit: bool = option(default=True)
+    audit: bool = option(True)
     """Do not look at what bends the board."""
-    prices: Path | None = option(default=None)
+    prices: Path | None = option()
     """What a vote of each judge costs, in columns judge and price: who is best asked next for it.
     Whoever is not there is not asked."""
     max_iterations: int = same_as(FitSettings, "max_iterations")
     integrate: str = same_as(FitSettings, "integrate")
     seed: int = same_as(FitSettings, "seed")
-    show: int = option(default=MOST_ROWS, least=0)
+    show: int = option(MOST_ROWS, least=0)
     """How many rows of each table to print."""
 
 
@@ -106,4 +111,4 @@ def leaderboard(console: Output, options: BoardOptions) -> None:
     console.tell(*(one for one in parts if not isinstance(one, str) or one not in noted))
     console.finish(found.to_dict(), options.out)
     if options.out is not None:
-        console.print(Text(f"Open {options.out / 'board.html'} in a browser."), soft_wrap=True)
+        console.say(f"Open {options.out / 'board.html'} in a browser.")

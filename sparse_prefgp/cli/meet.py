@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
 from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared, Written
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.tell.tables import Column, Table
 from sparse_prefgp.workflow.settings import FitSettings
@@ -16,27 +17,39 @@ from sparse_prefgp.workflow.settings import FitSettings
 EXAMPLE = "Example: sparse-prefgp meet --model fitted --duels ann.csv --ask 10"
 
 
-@dataclass(frozen=True, kw_only=True)
-class MeetOptions(Written, AboutSets):
-    """Whom to meet, and what is wanted."""
+@option_class
+class Answers(AboutSets):
+    """Whom to meet."""
 
-    duels: Path | None = option(default=None)
+    duels: Path | None = option()
     """Duels of the new person: columns winner and loser hold item ids."""
-    people: Path | None = option(default=None)
+    people: Path | None = option()
     """A row with the features of the new person, for a model fitted with --people."""
-    ask: int = option(default=0, least=0)
+
+
+@option_class
+class MeetOptions:
+    """What is wanted."""
+
+    ask: int = option(0, least=0)
     """Suggest this many pairs to ask the person next: those that tell most."""
     level: float = same_as(Shared, "level")
     seed: int = same_as(FitSettings, "seed")
 
 
 @command()
-def meet(console: Output, saved: ModelAndTable, options: MeetOptions) -> None:
+def meet(
+    console: Output,
+    saved: ModelAndTable,
+    written: Written,
+    answers: Annotated[Record, Answers],
+    options: MeetOptions,
+) -> None:
     """What a new person prefers, from a few answers.
 
     The answers are duels, choices or rankings; the model has tastes of people (fit --person).
     """
-    options.check(*saved.files, options.duels, *options.sets.values(), options.people)
+    written.check(saved, answers)
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.meeting import meet as meet_person
     from sparse_prefgp.analysis.ranking import rank as rank_items
@@ -44,14 +57,7 @@ def meet(console: Output, saved: ModelAndTable, options: MeetOptions) -> None:
 
     items = saved.items_of(fitted)
     with console.status("Meeting the person …"):
-        person = meet_person(
-            fitted,
-            items=items,
-            people=options.people,
-            duels=options.duels,
-            columns=saved.columns,
-            **options.of_sets(),
-        )
+        person = meet_person(fitted, items=items, columns=saved.columns, **answers)
     with counting_bar(console, "Ranking") as progress:
         ranking = rank_items(
             person, items, level=options.level, rng=seeded(options.seed), progress=progress
@@ -64,4 +70,4 @@ def meet(console: Output, saved: ModelAndTable, options: MeetOptions) -> None:
         columns = [Column(name, name, str, left=True) for name in ("first", "second")]
         asked, figures = [Table("pairs", "To ask next", columns, pairs)], {"ask": pairs}
     kept = "The model stays as it is; update keeps the person among its people."
-    console.show(ranking, options, *asked, kept, **figures)
+    console.show(ranking, written, *asked, kept, **figures)

@@ -23,11 +23,11 @@ from sparse_prefgp.tell.result import Result
 class OutputOptions:
     """How a command speaks and computes."""
 
-    quiet: bool = option(default=False)
+    quiet: bool = option(False)
     """Print nothing but mistakes and warnings."""
-    as_json: bool = option(default=False, flag="--json")
+    as_json: bool = option(False, flag="--json")
     """Print the result as one JSON document, and nothing else."""
-    threads: int | None = option(default=None, least=1, most=1_024)
+    threads: int | None = option(least=1, most=1_024)
     """Processor threads to use; all of them by default."""
 
     @property

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, kept_from, open_model
-from sparse_prefgp.cli.shared_options import AboutSets, ModelAndTable, Shared, Written, person_of
+from sparse_prefgp.cli.shared_options import LEVEL, AboutSets, ModelAndTable, Shared, Written
 from sparse_prefgp.data.vectors import vector_rows
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import (
@@ -33,14 +34,14 @@ ITEMS_NAMED, FEATURES_NAMED = 3, 3
 EXAMPLE = "Example: sparse-prefgp predict --model fitted --pairs pairs.csv --out predicted.csv"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictOptions(Written, AboutSets):
-    """What is predicted, and where to."""
+@option_class
+class PredictOptions(AboutSets):
+    """What is predicted."""
 
-    pairs: Path | None = option(default=None)
+    pairs: Path | None = option()
     """Pairs: columns first and second, or winner and loser, or those of the sides of the fit, hold
     item ids."""
-    choices: Path | None = option(default=None)
+    choices: Path | None = option()
     """Instead of pairs, sets of alternatives: a row for each with columns choice_set and item_id,
     or the features of the model; or columns option_1, option_2, …
     """
@@ -53,7 +54,7 @@ class PredictOptions(Written, AboutSets):
     each answer.
     """
     level: float = same_as(Shared, "level", needs="pairs")
-    person: Sequence[str] = same_as(Shared, "person")
+    person: Any = same_as(Shared, "person")
     """For a model with tastes, whose choices they are; repeatable, for what several people prefer
     on average. By default the table says it, else it is a person of whom nothing is known.
     """
@@ -64,38 +65,38 @@ class PredictOptions(Written, AboutSets):
 
 
 @command()
-def predict(console: Output, saved: ModelAndTable, options: PredictOptions) -> None:
+def predict(
+    console: Output,
+    saved: ModelAndTable,
+    written: Written,
+    asked: Annotated[Record, PredictOptions],
+) -> None:
     """Predict who wins each pair, or what is chosen of each set.
 
     Of a pair: the probability that the first beats the second, and the difference of their
     utilities with its interval.
     """
-    options.check(*saved.files, options.pairs, *options.sets.values())
+    written.check(saved, asked)
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.prediction import predict as predict_pairs
 
     with console.status("Predicting …"):
-        frame = predict_pairs(
-            fitted,
-            options.pairs,
-            saved.items_of(fitted),
-            level=options.level,
-            columns=saved.columns,
-            at=options.at,
-            person=person_of(options.person),
-            **options.of_sets(),
-        )
-    if options.pairs is not None and len(frame) == 0:
-        raise ValueError(f"There are no pairs in {str(options.pairs)!r}; give at least one row.")
-    found: Result = PairForecasts(frame, options.level)
-    if options.pairs is None:
+        items = saved.items_of(fitted)
+        frame = predict_pairs(fitted, items=items, columns=saved.columns, **asked)
+    if "pairs" in asked:
+        if len(frame) == 0:
+            raise ValueError(
+                f"There are no pairs in {str(asked['pairs'])!r}; give at least one row."
+            )
+        found: Result = PairForecasts(frame, asked.get("level", LEVEL))
+    else:
         described = frame[[name for name in frame.columns if vector_rows(frame[name]) is None]]
-        found = SetForecasts(described, "answers" if options.choices is None else "alternatives")
+        found = SetForecasts(described, "alternatives" if "choices" in asked else "answers")
     kept, whose = kept_from(saved.model), ""
     who = {**fitted.duels.roles, **(saved.columns or {})}["person"]
-    if fitted.people.names and not options.person and who not in frame:
+    if fitted.people.names and "person" not in asked and who not in frame:
         whose = "Nobody is named, so it is somebody of whom nothing is known; give --person."
-    console.show(found, options, kept, whose)
+    console.show(found, written, kept, whose)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

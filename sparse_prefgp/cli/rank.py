@@ -3,89 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, kept_from, open_model
-from sparse_prefgp.cli.shared_options import (
-    SavedModel,
-    Shared,
-    Written,
-    anchor_of,
-    person_of,
-)
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.cli.shared_options import SavedModel, Shared, Written, anchor_of, repeated
+from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp rank --model fitted --items next_month.csv --out ranking.csv"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RankOptions(Written):
-    """How items are ranked, and where to."""
+@option_class
+class RankOptions:
+    """How items are ranked."""
 
-    with_own: bool = option(default=False)
+    with_own: bool = option(False)
     """Rank the model's own items along with those of --items."""
-    order: str | None = option(default=None)
+    order: str | None = option()
     """By expected utility (mean) or by the lower end of its interval (lower); by default lower
     where some items have more duels than others, else mean.
     """
-    min_comparisons: int = option(default=0, least=0)
+    min_comparisons: int = option(0, least=0)
     """Leave out items with fewer training duels, whatever these weigh."""
-    top: int | None = option(default=None, least=1)
+    top_k: int | None = option(flag="--top", least=1)
     """Give each item's chance to be among the first so many; 10 by default, or all items if there
     are fewer.
     """
-    at: Sequence[str] = option(default=(), kind=list[str], parse=tuple)
+    at: Sequence[str] = repeated()
     """Where items are ranked. surface=clay: on clay. surface=clay,home=1: on clay and at home.
     Given several times: on average over all contexts seen that agree with one of them. each: every
     item in every context, a row for each. last: at the last row of each item (--item of fit).
     date=2014-07-13: at this date, for utilities that move in time. By default on average over all
     contexts seen, and at the date of the last duel.
     """
-    ranks: bool = option(default=False)
+    with_ranks: bool = option(False, flag="--ranks")
     """Also show the ranks that are not ruled out, likely ranks, groups that cannot be told apart,
     and Elo points."""
-    anchor: Any = option(default=None, kind=str, parse=anchor_of, metavar="ITEM=POINTS")
+    anchor: Any = option(kind=str, parse=anchor_of, metavar="ITEM=POINTS")
     """The item that has these Elo points, or 1000; by default the average has 1000."""
     level: float = same_as(Shared, "level")
-    person: Sequence[str] = same_as(Shared, "person")
-    candidates: int = option(default=1_000, least=1)
+    person: Any = same_as(Shared, "person")
+    candidates: int = option(1_000, least=1)
     """Largest number of items among which the best are looked for."""
-    samples: int = option(default=10_000, least=1, most=10_000_000)
+    samples: int = option(10_000, least=1, most=10_000_000)
     """How many samples are drawn."""
     seed: int = same_as(FitSettings, "seed")
 
 
 @command()
-def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
+def rank(
+    console: Output,
+    saved: SavedModel,
+    written: Written,
+    asked: Annotated[Record, RankOptions],
+) -> None:
     """Rank items by utility, with intervals.
 
     Each item has its probability of being the best and among the first few (--top), and its
     number of comparisons. Items with equal features share a row.
     """
-    options.check(*saved.files)
+    written.check(saved, asked)
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.ranking import rank as rank_items
 
+    if "anchor" in asked:
+        asked["with_ranks"] = True
+    rng = seeded(asked.pop("seed", 0))
     with counting_bar(console, "Ranking") as progress:
-        ranking = rank_items(
-            fitted,
-            saved.items_of(fitted),
-            with_own=options.with_own,
-            order=options.order,
-            min_comparisons=options.min_comparisons,
-            top_k=options.top,
-            level=options.level,
-            candidates=options.candidates,
-            samples=options.samples,
-            rng=seeded(options.seed),
-            at=options.at,
-            person=person_of(options.person),
-            anchor=options.anchor,
-            with_ranks=options.ranks or options.anchor is not None,
-            progress=progress,
-        )
-    console.show(ranking, options, kept_from(saved.model))
+        ranking = rank_items(fitted, saved.items_of(fitted), rng=rng, progress=progress, **asked)
+    console.show(ranking, written, kept_from(saved.model))

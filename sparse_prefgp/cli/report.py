@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-
-from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
-from sparse_prefgp.support.options import option
+from sparse_prefgp.support.options import option, option_class, required
 
 EXAMPLE = "Example: sparse-prefgp report boston --compare FITC VFE"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class ReportOptions:
     """What is reported, and where to."""
 
-    folders: list[Path] = option(metavar="DIR...", argument=True)
+    folders: list[Path] = required(metavar="DIR...", argument=True)
     """Folders that ablate wrote; several become one report."""
-    out: Path | None = option(default=None)
+    out: Path | None = option()
     """Folder for the report; report within DIR by default."""
-    compare: tuple[str, str] | None = option(default=None, metavar="A B")
+    compare: tuple[str, str] | None = option(metavar="A B")
     """Compare these two methods on the same seeds; named as in the report."""
-    metric: list[str] | None = option(default=None)
+    metric: list[str] | None = option()
     """Only this metric; may be given again."""
 
 
@@ -49,9 +46,7 @@ def report(console: Output, options: ReportOptions) -> None:
     if failed := failed_runs(written.results.records):
         warnings.warn(failed, stacklevel=1)
     for note in written.notes:
-        console.print(Text(f"Note: {note}", style="yellow"))
+        console.note(note)
     page = written.folder / "report.html"
-    console.print(
-        Text(f"Written to {page}, with tables and figures in the same folder."), soft_wrap=True
-    )
+    console.say(f"Written to {page}, with tables and figures in the same folder.")
     console.manners.emit(written.to_dict())

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
+from typing import TYPE_CHECKING, Annotated
 
 from sparse_prefgp.cli.command import command
-from sparse_prefgp.cli.console import Output, import_tensorflow
+from sparse_prefgp.cli.console import Output, counting_bar, import_tensorflow
 from sparse_prefgp.cli.output_options import check_file
 from sparse_prefgp.cli.shared_options import OwnClasses, Shared
 from sparse_prefgp.disk.folders import held
 from sparse_prefgp.io.forms import FORM_OPTIONS
-from sparse_prefgp.support.options import names, option, part_of, same_as
+from sparse_prefgp.support.options import names, option, option_class, part_of, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.kernel_grammar import listed
 from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, Candidate, candidates_from
@@ -57,25 +55,23 @@ TABLES = part_of(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Candidates:
     """What is compared, in one of two forms."""
 
-    candidates: Sequence[str] | None = option(default=None, kind=str, parse=listed)
+    candidates: Sequence[str] | None = option(kind=str, parse=listed)
     """What to compare, each kernel/approximation or kernel/approximation/m: a/b,c/d. By default
     what fit --kernel auto --approximation auto compares.
     """
-    kernels: Sequence[str] | None = option(
-        default=None, kind=str, parse=listed, excludes="candidates"
-    )
+    kernels: Sequence[str] | None = option(kind=str, parse=listed, excludes="candidates")
     """Instead of --candidates, every one of these kernels with every one of --approximations and
     --inducing: a,b.
     """
     approximations: Sequence[str] = option(
-        default=(DEFAULT_APPROXIMATION,), kind=str, parse=names, needs="kernels"
+        (DEFAULT_APPROXIMATION,), kind=str, parse=names, needs="kernels"
     )
     """vfe,fitc and so on; vfe by default."""
-    inducing: Sequence[str] = option(default=(), kind=str, parse=names, needs="kernels")
+    inducing: Sequence[str] = option((), kind=str, parse=names, needs="kernels")
     """Numbers of inducing inputs: 32,128; 128 by default, or all distinct items if fewer."""
 
     def chosen(self) -> tuple[Candidate, ...] | None:
@@ -96,14 +92,14 @@ class Candidates:
         return candidates_from(self.kernels, self.approximations, numbers or [None])
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class TableOptions(OwnClasses):
     """Where the table is written to, and what is kept of a comparison that is killed."""
 
-    out: Path | None = option(default=None)
+    out: Path | None = option()
     """Write the table here, in the form of its ending: .csv, .tex (LaTeX), .md or .html."""
     overwrite: bool = same_as(Shared, "overwrite")
-    checkpoint: Path | None = option(default=None)
+    checkpoint: Path | None = option()
     """Keep finished fits in this folder until the comparison has succeeded; --overwrite replaces
     those of one that was interrupted.
     """
@@ -113,7 +109,7 @@ class TableOptions(OwnClasses):
 @command()
 def select(
     console: Output,
-    tables: Annotated[dict[str, Any], TABLES],
+    tables: Annotated[Record, TABLES],
     candidates: Candidates,
     settings: CompareSettings,
     options: TableOptions,
@@ -122,44 +118,34 @@ def select(
 
     It also says which to take.
     """
-    with ExitStack() as stack:
-        for place in filter(None, (options.out, options.checkpoint)):
-            stack.enter_context(held(place, "comparison"))
-        _select(console, Sources(**tables), candidates, settings, options)
-
-
-def _select(
-    console: Output,
-    sources: Sources,
-    candidates: Candidates,
-    settings: CompareSettings,
-    options: TableOptions,
-) -> None:
-    check_file(options.out, options.overwrite, *sources.files)
     # Imported here to keep `--help` quick.
-    from sparse_prefgp.cli.checkpoints import Checkpoints
     from sparse_prefgp.workflow.automatic import automatic_candidates
+    from sparse_prefgp.workflow.checkpoints import Checkpoints
     from sparse_prefgp.workflow.comparison import compare
     from sparse_prefgp.workflow.folder import check_checkpoint
 
-    asked = candidates.chosen()
-    settings = replace(settings, leans=sources.leaning.pairs)
-    checkpoints = None
-    if options.checkpoint is not None:
-        check_checkpoint(options.checkpoint)
+    sources = Sources(**tables)
+    with ExitStack() as stack:
+        for place in filter(None, (options.out, options.checkpoint)):
+            stack.enter_context(held(place, "comparison"))
+        check_file(options.out, options.overwrite, *sources.files)
+        asked = candidates.chosen()
+        settings = replace(settings, leans=sources.leaning.pairs)
+        if options.checkpoint is not None:
+            check_checkpoint(options.checkpoint)
         checkpoints = Checkpoints(
-            options.checkpoint, "comparison", 1, options.resume, options.overwrite
+            options.checkpoint, "comparison", resume=options.resume, overwrite=options.overwrite
         )
-    table = sources.table(str(settings.by))
-    with nullcontext() if checkpoints is None else checkpoints.reporting():
-        place, resume = (None, False) if checkpoints is None else checkpoints.comparison()
+        table = sources.table(str(settings.by))
+        stack.enter_context(checkpoints.reporting())
+        kept, resume = checkpoints.file()
         # Compared and checked in one call: TensorFlow is loaded by the first fit, not before.
         with compare_bar(console) as progress:
             comparison = compare(
                 automatic_candidates(table) if asked is None else asked,
                 table,
                 settings,
-                checkpoint=place,
+                checkpoint=kept,
                 resume=resume,
                 callback=progress,
             )
@@ -176,30 +162,18 @@ def _select(
 @contextmanager
 def compare_bar(console: Output) -> Iterator[Callable[[CompareProgress], None]]:
     """A bar over the fits of a comparison; also loads TensorFlow before the first of them."""
-    columns: Any = (
-        TextColumn("Comparing"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[what]}"),
-    )
-    loaded: list[bool] = []
-    with Bar(*columns, console=console) as bar:
-        task = bar.add_task("", total=None, what="preparing", visible=False)
+    fits: list[CompareProgress] = []
+    with counting_bar(console, "Comparing") as bar:
 
         def update(progress: CompareProgress) -> None:
-            if not loaded:
-                import_tensorflow(_quiet(console))
-                loaded.append(True)
-            what = f"fold {progress.fold}/{progress.folds}: {progress.candidate}"
-            bar.update(task, completed=progress.done, total=progress.total, what=what, visible=True)
+            if not fits:
+                silent = Output(console.manners)
+                silent.quiet = True  # without a second live display next to the bar
+                import_tensorflow(silent)
+            fits.append(progress)
+            at = f"fold {progress.fold}/{progress.folds}: {progress.candidate}"
+            bar(progress.done, progress.total, f"Comparing, {at}")
 
         yield update
-        done = int(bar.tasks[0].completed) + 1
-        bar.update(task, total=done, completed=done, what="")
-
-
-def _quiet(console: Output) -> Output:
-    """The same options without a second live display next to the bar."""
-    silent = Output(console.manners)
-    silent.quiet = True
-    return silent
+        for last in fits[-1:]:
+            bar(last.done + 1, last.done + 1)

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.cli.output_options import check_file
+from sparse_prefgp.io.forms import pairs_of_words
 from sparse_prefgp.io.texts import items_given
 from sparse_prefgp.io.vectors import paths_of
-from sparse_prefgp.support.options import Panel, option, same_as
+from sparse_prefgp.support.options import Panel, option, option_class, required, same_as
 from sparse_prefgp.support.own_modules import OwnModules
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.tell.result import MOST_ROWS
 from sparse_prefgp.workflow.fit_sources import Sources
 
+# What an interval holds, unless somebody says.
+LEVEL = 0.95
+# An option that may be given again.
+repeated = partial(option, (), kind=list[str], parse=tuple)
 
-@dataclass(frozen=True, kw_only=True)
+
+@option_class
 class OwnClasses:
     """What a command imports before anything else."""
 
-    modules: Sequence[str] = option(
-        default=(),
-        kind=list[str],
-        parse=tuple,
-        flag="--import",
-        metavar="MODULE",
-        panel=Panel.MODEL,
-    )
+    modules: Sequence[str] = repeated(flag="--import", metavar="MODULE", panel=Panel.MODEL)
     """Import this Python module first, which registers kernels or approximations of your own; from
     this folder, or an installed one. May be given again.
     """
@@ -36,19 +36,24 @@ class OwnClasses:
         OwnModules(tuple(self.modules), (str(Path.cwd()),)).load()
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class ModelFolder(OwnClasses):
     """What a command of a fitted model begins with."""
 
-    model: Path = option(metavar="")
+    model: Path = required(metavar="")
     """Folder that fit wrote, or that spg.save wrote."""
 
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """What was given besides the model."""
+        return ()
 
-@dataclass(frozen=True, kw_only=True)
+
+@option_class
 class SavedModel(ModelFolder):
     """A model, and items that it is asked about."""
 
-    items: Path | None = option(default=None)
+    items: Path | None = option()
     """A table of items with the same columns as in fit; by default the items that the model was
     fitted with.
     """
@@ -70,24 +75,21 @@ def columns_by_role(text: str) -> dict[str, str]:
 
     :raises ValueError: what is not of that form, or a role twice.
     """
-    columns: dict[str, str] = {}
-    for part in text.split(","):
-        role, _, column = (word.strip() for word in part.partition("="))
-        if not role or not column or role in columns:
-            raise ValueError(
-                f"--columns is {text!r}; give names or roles and their columns, each once, "
-                "such as judge=rater,surface=ground."
-            )
-        columns[role] = column
+    columns = pairs_of_words(text) if "=" in text else {}
+    if "" in (*columns, *columns.values()) or len(columns) <= text.count(","):
+        raise ValueError(
+            f"{text!r} is no list of names or roles and their columns, each once; write such as "
+            "judge=rater,surface=ground."
+        )
     return columns
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class ModelAndTable(SavedModel):
     """A model, and a table of answers that is read by its roles."""
 
     columns: Mapping[str, str] | None = option(
-        default=None, kind=str, parse=columns_by_role, metavar="NAME=COLUMN,…"
+        kind=str, parse=columns_by_role, metavar="NAME=COLUMN,…"
     )
     """Columns of this table that are called otherwise than in fit, by their names there or by their
     roles, such as judge=rater,surface=ground; roles are judge, person, date, count, weight, grade
@@ -95,53 +97,61 @@ class ModelAndTable(SavedModel):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Shared:
     """Of these a command takes what it needs, by `same_as`."""
 
-    overwrite: bool = option(default=False, needs=("out", "picture", "checkpoint"))
+    overwrite: bool = option(False, needs=("out", "picture", "checkpoint"))
     """Replace --out if it exists."""
-    resume: bool = option(default=False)
+    resume: bool = option(False)
     """Resume what was killed or interrupted: give the same command again."""
-    level: float = option(default=0.95, above=0.0, below=1.0)
+    level: float = option(LEVEL, above=0.0, below=1.0)
     """Chance that an interval holds the truth, for example 0.9."""
-    person: Sequence[str] = option(default=(), kind=list[str], parse=tuple)
+    person: Any = option(
+        kind=list[str], parse=lambda people: people[0] if len(people) == 1 else people
+    )
     """For a model with tastes, whose utility it is; repeatable, for what several people prefer on
     average. By default what all share.
     """
-    at: str | None = option(default=None)
+    at: str | None = option()
     """For utilities that move in time, when: date=2014-07-13. By default at the last duel."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Written:
     """How much of a result is printed, and where all of it goes."""
 
-    out: Path | None = option(default=None)
+    out: Path | None = option()
     """Write all rows here, in the form of its ending: .csv, .tex (LaTeX), .md or .html."""
     overwrite: bool = same_as(Shared, "overwrite")
-    show: int = option(default=MOST_ROWS, least=0)
+    show: int = option(MOST_ROWS, least=0)
     """How many rows to print."""
 
-    def check(self, *inputs: Path | None) -> None:
-        """Refuse files that cannot be written, see `check_file`."""
-        check_file(self.out, self.overwrite, *inputs)
+    def check(self, saved: ModelFolder, asked: Record) -> None:
+        """Refuse files that cannot be written, or that something is read from."""
+        check_file(self.out, self.overwrite, *inputs_of(saved, asked))
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class Drawn(Written):
     """And where it is drawn."""
 
-    picture: Path | None = option(default=None)
+    picture: Path | None = option()
     """Draw it here (.png)."""
 
-    def check(self, *inputs: Path | None) -> None:
-        """Refuse files that cannot be written, see `check_file`."""
-        super().check(*inputs)
-        check_file(self.picture, self.overwrite, *inputs, self.out, endings=[".png"])
+    def check(self, saved: ModelFolder, asked: Record) -> None:
+        """The same, of the picture too."""
+        super().check(saved, asked)
+        inputs = *inputs_of(saved, asked), self.out
+        check_file(self.picture, self.overwrite, *inputs, endings=[".png"])
 
 
-@dataclass(frozen=True, kw_only=True)
+def inputs_of(saved: ModelFolder, asked: Record) -> list[Path | None]:
+    """The files that a command reads."""
+    return [*saved.files, *(value for value in asked.values() if isinstance(value, Path))]
+
+
+@option_class
 class AboutSets:
     """Answers about sets, in place of duels."""
 
@@ -150,16 +160,6 @@ class AboutSets:
     best_worst: Path | None = same_as(Sources, "best_worst")
     at_once: bool = same_as(Sources, "at_once")
     unranked_last: bool = same_as(Sources, "unranked_last")
-
-    @property
-    def sets(self) -> dict[str, Path | None]:
-        """The files, by what they hold."""
-        return {name: getattr(self, name) for name in ("choices", "rankings", "best_worst")}
-
-    def of_sets(self) -> dict[str, Any]:
-        """As functions of a model take them."""
-        flags = [name for name in ("at_once", "unranked_last") if getattr(self, name)]
-        return {**self.sets, **dict.fromkeys(flags, True)}
 
 
 def anchor_of(text: str) -> str | tuple[str, float]:
@@ -174,10 +174,3 @@ def anchor_of(text: str) -> str | tuple[str, float]:
         return name, float(points)
     except ValueError:
         raise ValueError(f"{points!r} is no number of points; write such as gpt-4=1200.") from None
-
-
-def person_of(names: Sequence[str]) -> Any:
-    """As functions of a model take it: a name, several of them, or nobody in particular."""
-    if not names:
-        return None
-    return names[0] if len(names) == 1 else list(names)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
 from sparse_prefgp.cli.shared_options import Drawn, ModelAndTable, Shared
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.options import option, option_class, required, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -18,36 +19,35 @@ EXAMPLE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SharesOptions(Drawn):
-    """Of which sets, and where to."""
+@option_class
+class SharesOptions:
+    """Of which sets."""
 
-    alternatives: Path = option()
+    alternatives: Path = required()
     """A row for each alternative: item_id, or the features of the model; a column choice_set for
     more than one set. Or columns option_1, option_2, …
     """
     level: float = same_as(Shared, "level", default=0.9)
     """Chance that an interval holds the truth, for example 0.95."""
-    draws: int = option(default=2_000, least=1, most=10_000_000)
+    draws: int = option(2_000, least=1, most=10_000_000)
     """How many draws of the utilities."""
     seed: int = same_as(FitSettings, "seed")
 
 
 @command()
-def shares(console: Output, saved: ModelAndTable, options: SharesOptions) -> None:
+def shares(
+    console: Output,
+    saved: ModelAndTable,
+    drawn: Drawn,
+    asked: Annotated[Record, SharesOptions],
+) -> None:
     """What share of people would choose each alternative of new sets, with intervals."""
-    options.check(*saved.files, options.alternatives)
+    drawn.check(saved, asked)
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.shares import shares as shares_of
 
+    rng = seeded(asked.pop("seed", 0))
     with console.status("Drawing utilities …"):
-        found = shares_of(
-            fitted,
-            options.alternatives,
-            saved.items_of(fitted),
-            level=options.level,
-            draws=options.draws,
-            rng=seeded(options.seed),
-            columns=saved.columns,
-        )
-    console.show(found, options, draw=lambda: plotting.shares(found))
+        items = saved.items_of(fitted)
+        found = shares_of(fitted, items=items, rng=rng, columns=saved.columns, **asked)
+    console.show(found, drawn, draw=lambda: plotting.shares(found))

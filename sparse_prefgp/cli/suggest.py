@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Annotated, Any
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
-from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written, person_of
-from sparse_prefgp.support.options import is_default, option, same_as
+from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written, repeated
+from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
+from sparse_prefgp.support.randomness import seeded
+from sparse_prefgp.support.words import dashed
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp suggest --model fitted --batch 20 --score bald --out ask.csv"
 
 # By default.
-BATCH, SCORE = 10, "bald"
-# Options that say something of a choice by a model alone.
-_OF_MODELS = (
-    "pairs",
-    "columns",
-    "set_size",
-    "score",
-    "top",
-    "prices",
-    "max_pairs",
-    "at",
-    "person",
-)
+BATCH = 10
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class MaybeModel(SavedModel):
     """A model, or none yet."""
 
     model: Path | None = same_as(SavedModel, "model", default=None)  # type: ignore[assignment]
-    first_round: bool = option(default=False, needs=("items",), excludes=("model", "embedding"))
+    first_round: bool = option(False, needs=("items",), excludes=("model", "embedding"))
     """Without a model: random pairs of --items for a first round, in which every item is shown as
     often as every other.
     """
@@ -49,91 +40,77 @@ class MaybeModel(SavedModel):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SuggestOptions(Written):
-    """How pairs are chosen, and where to."""
+@option_class
+class SuggestOptions:
+    """How pairs are chosen."""
 
-    pairs: Path | None = option(default=None)
+    pairs: Path | None = option()
     """Choose from these pairs alone: columns first and second (or winner and loser) hold item ids.
     """
     columns: Mapping[str, str] | None = same_as(ModelAndTable, "columns", needs=("pairs",))
     """Columns of --pairs that are called otherwise than in fit, such as surface=ground."""
-    batch: int | None = option(default=None, least=1)
+    batch: int | None = option(least=1)
     """How many pairs or sets, all different; by default 10, in a first round so many that each item
     is shown twice.
     """
-    set_size: int = option(default=2, least=2)
+    set_size: int = option(2, least=2)
     """How many items are shown at a time, to choose one of: above 2 sets in place of pairs, by the
     score bald.
     """
-    score: str | None = option(default=None)
+    score: str | None = option()
     """bald (information), the default, and variance learn all utilities; eubo (expected utility of
     the better one) and thompson look for the best item; settle for who the first ones are.
     """
-    top: int | None = option(default=None, least=1)
+    top: int | None = option(least=1)
     """How many the first ones are that the score settle settles; by default 5, or one less than the
     items where these are fewer.
     """
-    prices: Path | None = option(default=None)
+    prices: Path | None = option()
     """For the score settle, with noise by judge: what a vote of each costs, in columns judge and
     price. Whoever is not there is not asked.
     """
-    max_pairs: int = option(default=50_000, least=1)
+    max_pairs: int = option(50_000, least=1)
     """If there are more pairs, look at this many: random ones or, when looking for the best item,
     those of the likeliest best items.
     """
-    at: Sequence[str] = option(default=(), kind=list[str], parse=tuple)
+    at: Sequence[str] = repeated()
     """Only duels in this context, for a model with contexts: surface=clay, repeatable; for
     utilities that move in time when, as date=2014-07-13.
     """
     seed: int = same_as(FitSettings, "seed")
-    person: Sequence[str] = same_as(Shared, "person")
-
-    def refuse_for_first_round(self) -> None:
-        """Refuse what says how a model chooses."""
-        for one in fields(self):
-            if one.name in _OF_MODELS and not is_default(one, getattr(self, one.name)):
-                raise ValueError(
-                    f"--{one.name.replace('_', '-')} was given, but a first round is of balanced "
-                    "random pairs, without a model; leave it out, or give a model (--model)."
-                )
+    person: Any = same_as(Shared, "person")
 
 
 @command()
-def suggest(console: Output, saved: MaybeModel, options: SuggestOptions) -> None:
+def suggest(
+    console: Output,
+    saved: MaybeModel,
+    written: Written,
+    asked: Annotated[Record, SuggestOptions],
+) -> None:
     """Suggest which duels or sets to ask next.
 
     Each is chosen as if those before it were asked already.
     """
-    import numpy as np
-
-    options.check(*saved.files, options.pairs, options.prices)
-    rng = np.random.default_rng(options.seed)
+    written.check(saved, asked)
+    seed = asked.pop("seed", 0)
+    rng = seeded(seed)
     if saved.model is None:
-        options.refuse_for_first_round()
+        for name in (one for one in asked if one != "batch"):  # which say how a model chooses
+            raise ValueError(
+                f"--{dashed(name)} was given, but a first round is of balanced random pairs, "
+                "without a model; leave it out, or give a model (--model)."
+            )
         from sparse_prefgp.analysis.first_round import first_round
 
-        console.show(first_round(saved.items, options.batch, rng), options, seed=options.seed)
+        console.show(first_round(saved.items, asked.get("batch"), rng), written, seed=seed)
         return
     fitted = open_model(console, saved.model)
 
     from sparse_prefgp.analysis.suggestion import suggest as suggest_pairs
 
+    asked.setdefault("batch", BATCH)
     with counting_bar(console, "Choosing") as progress:
-        found = suggest_pairs(
-            fitted,
-            saved.items_of(fitted),
-            pairs=options.pairs,
-            columns=options.columns,
-            batch=options.batch or BATCH,
-            set_size=options.set_size,
-            score=options.score or SCORE,
-            top=options.top,
-            prices=options.prices,
-            max_pairs=options.max_pairs,
-            at=options.at,
-            person=person_of(options.person),
-            rng=rng,
-            progress=progress,
-        )
-    console.show(found, options, seed=options.seed)
+        items = saved.items_of(fitted)
+        found = suggest_pairs(fitted, items, rng=rng, progress=progress, **asked)
+    console.show(found, written, seed=seed)

@@ -9,27 +9,28 @@ from typing import Any
 import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
-from sparse_prefgp.cli.shared_options import Drawn, ModelFolder, Shared
-from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.cli.shared_options import Drawn, ModelFolder, Shared, repeated
+from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, interval, records, with_intervals
 
 EXAMPLE = "Example: sparse-prefgp trajectories --model fitted --item Brazil --item Spain"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_class
 class TrajectoriesOptions(Drawn):
     """Of whom, from when to when, and where to."""
 
-    item: Sequence[str] = option(default=(), kind=list[str], parse=tuple)
+    item: Sequence[str] = repeated()
     """An item, repeatable; by default those who led most often."""
-    since: str | None = option(default=None)
+    since: str | None = option()
     """The first date; by default that of the first duel."""
-    until: str | None = option(default=None)
+    until: str | None = option()
     """The last date; by default that of the last duel."""
-    dates: int = option(default=60, least=2, most=10_000)
+    dates: int = option(60, least=2, most=10_000)
     """How many dates at equal distances."""
-    at: Sequence[str] = option(default=(), kind=list[str], parse=tuple)
+    at: Sequence[str] = repeated()
     """Where items stand in contexts, in which: surface=clay, repeatable. By default the average
     over those of the training duels.
     """
@@ -43,7 +44,7 @@ def trajectories(console: Output, saved: ModelFolder, options: TrajectoriesOptio
     Utilities are above the average of the items active at each date, with intervals of that
     difference; a table says who led.
     """
-    options.check()
+    options.check(saved, {})
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.history import SEASONS, grid_of, history, seasons
 
@@ -66,7 +67,7 @@ class Trajectories(Result):
     rows_name = "trajectories"
 
     frame: Any
-    seasons: list[dict[str, Any]]
+    seasons: list[Record]
     level: float
 
     def table(self, most: int | None = None) -> Table:

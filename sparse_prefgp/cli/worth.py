@@ -2,67 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import sparse_prefgp.plotting as plotting
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
-from sparse_prefgp.cli.shared_options import Drawn, SavedModel, Shared, person_of
-from sparse_prefgp.support.options import names, option, same_as
+from sparse_prefgp.cli.shared_options import Drawn, SavedModel, Shared
+from sparse_prefgp.io.forms import pairs_of_words
+from sparse_prefgp.support.options import option, option_class, same_as
+from sparse_prefgp.support.plain import Record
 
 EXAMPLE = "Example: sparse-prefgp worth --model fitted --unit price --step time=10"
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorthOptions(Drawn):
-    """In what, and where to."""
+def steps_of(text: str) -> dict[str, float]:
+    """Such as `time=10,changes=1`, by feature.
 
-    unit: str = option(default="price")
+    :raises ValueError: what is not a name, = and a number.
+    """
+    try:
+        return {name: float(value) for name, value in pairs_of_words(text).items()}
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no list of features, = and numbers; write such as time=10,changes=1."
+        ) from None
+
+
+@option_class
+class WorthOptions:
+    """In what."""
+
+    unit: str = option("price")
     """The feature that the others are measured in."""
-    step: Sequence[str] = option(default=(), kind=str, parse=names)
+    steps: Mapping[str, float] | None = option(flag="--step", kind=str, parse=steps_of)
     """Steps of numeric features in place of 1: time=10,changes=1."""
-    by_item: bool = option(default=False)
+    by_item: bool = option(False)
     """At each item, not at the average one."""
-    person: Sequence[str] = same_as(Shared, "person")
+    person: Any = same_as(Shared, "person")
     level: float = same_as(Shared, "level", default=0.9)
     """Chance that an interval holds the truth, for example 0.95."""
 
-    def steps(self) -> dict[str, float]:
-        """By feature.
-
-        :raises ValueError: what is not a name, = and a number.
-        """
-        found = {}
-        for text in self.step:
-            name, equals, value = text.partition("=")
-            try:
-                found[name] = float(value)
-            except ValueError:
-                equals = ""
-            if not name or not equals:
-                raise ValueError(
-                    f"--step has {text!r}; give the name of a feature, = and a number, such as "
-                    "time=10."
-                )
-        return found
-
 
 @command()
-def worth(console: Output, saved: SavedModel, options: WorthOptions) -> None:
+def worth(
+    console: Output,
+    saved: SavedModel,
+    drawn: Drawn,
+    asked: Annotated[Record, WorthOptions],
+) -> None:
     """What a step of each attribute is worth in units of another, such as the price."""
-    options.check(*saved.files)
-    steps = options.steps()
+    drawn.check(saved, asked)
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.worth import worth as worth_of
 
-    found = worth_of(
-        fitted,
-        options.unit,
-        steps=steps,
-        by_item=options.by_item,
-        items=saved.items_of(fitted),
-        level=options.level,
-        person=person_of(options.person),
-    )
-    console.show(found, options, draw=lambda: plotting.worth(found))
+    found = worth_of(fitted, items=saved.items_of(fitted), **asked)
+    console.show(found, drawn, draw=lambda: plotting.worth(found))

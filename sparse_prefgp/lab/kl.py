@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import check_shape
 
 
 class Divergences(NamedTuple):
@@ -58,7 +59,6 @@ def joint_kl(
     other_mean: npt.ArrayLike,
     other_covariance: npt.ArrayLike,
     noise_variance: float = 0.0,
-    other_noise_variance: float | None = None,
 ) -> float:
     """KL[p || q] of p = N(mean, covariance + noise I) from q = N(other_mean, …).
 
@@ -70,24 +70,27 @@ def joint_kl(
     :param other_mean: (N,).
     :param covariance: (N, N), symmetric.
     :param other_covariance: (N, N), symmetric.
-    :param noise_variance: added to the diagonal of p's covariance.
-    :param other_noise_variance: of q; by default the same.
+    :param noise_variance: added to both diagonals.
     :raises ValueError: shapes that do not fit, or a covariance that, with its noise, is not
         positive definite.
     """
-    m_p, m_q = np.asarray(mean, dtype=float), np.asarray(other_mean, dtype=float)
-    first = _noisy(covariance, noise_variance, len(m_p))
-    second = _noisy(
-        other_covariance,
-        noise_variance if other_noise_variance is None else other_noise_variance,
-        len(m_p),
-    )
-    _check_means(m_p, m_q)
-    root_p, root_q = _cholesky(first, "first"), _cholesky(second, "second")
+    step, roots = _step(mean, other_mean), []
+    for name, values in (("first", covariance), ("second", other_covariance)):
+        noisy = np.array(values, dtype=float)
+        check_shape(f"The {name} covariance", noisy, len(step), len(step))
+        noisy[np.diag_indices(len(step))] += noise_variance
+        try:
+            roots.append(np.linalg.cholesky(noisy))
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                f"The {name} covariance is not positive definite with its noise; give a noise "
+                "variance above 0, or fewer inputs that nearly coincide."
+            ) from None
+    root_p, root_q = roots
     ratio = solve_triangular(root_q, root_p, lower=True)  # e are its squared singular values
     singular = np.linalg.svd(ratio, compute_uv=False)
     excess = (singular - 1.0) * (singular + 1.0)  # e - 1
-    step = solve_triangular(root_q, m_q - m_p, lower=True)
+    step = solve_triangular(root_q, step, lower=True)
     return float(0.5 * (np.sum(excess - np.log1p(excess)) + step @ step))
 
 
@@ -97,7 +100,6 @@ def marginal_kl(
     other_mean: npt.ArrayLike,
     other_variance: npt.ArrayLike,
     noise_variance: float = 0.0,
-    other_noise_variance: float | None = None,
 ) -> FloatArray:
     """KL[p_i || q_i] of each p_i = N(mean_i, variance_i + noise) from q_i, (N,).
 
@@ -107,49 +109,26 @@ def marginal_kl(
     :param variance: (N,) each.
     :param other_mean: (N,) each.
     :param other_variance: (N,) each.
-    :param noise_variance: added to p's variances.
-    :param other_noise_variance: to q's; by default the same.
+    :param noise_variance: added to all variances.
     :raises ValueError: shapes that do not fit, or a variance that, with its noise, is not positive.
     """
-    m_p, m_q = np.asarray(mean, dtype=float), np.asarray(other_mean, dtype=float)
-    _check_means(m_p, m_q)
+    step = _step(mean, other_mean)
     v_p = np.asarray(variance, dtype=float) + noise_variance
-    extra = noise_variance if other_noise_variance is None else other_noise_variance
-    v_q = np.asarray(other_variance, dtype=float) + extra
+    v_q = np.asarray(other_variance, dtype=float) + noise_variance
     for name, values in (("first", v_p), ("second", v_q)):
-        if values.shape != m_p.shape:
-            raise ValueError(f"The {name} variances are {values.shape} for means {m_p.shape}.")
-        if not np.all(values > 0.0):
-            row = int(np.flatnonzero(~(values > 0.0))[0])
+        check_shape(f"The {name} variances", values, len(step))
+        for row in np.flatnonzero(~(values > 0.0))[:1]:
             raise ValueError(
                 f"The {name} variance in row {row} is {values[row]:g} with its noise, but must be "
                 "positive; a divergence needs noise or a proper variance."
             )
     excess = (v_p - v_q) / v_q
-    return np.asarray(0.5 * (excess - np.log1p(excess) + (m_q - m_p) ** 2 / v_q))
+    return np.asarray(0.5 * (excess - np.log1p(excess) + step**2 / v_q))
 
 
-def _check_means(first: FloatArray, second: FloatArray) -> None:
-    if first.ndim != 1 or first.shape != second.shape or not len(first):
-        raise ValueError(
-            f"Both means must be (N,) with the same N of at least 1, not {first.shape} and "
-            f"{second.shape}."
-        )
-
-
-def _noisy(covariance: npt.ArrayLike, noise: float, count: int) -> FloatArray:
-    values = np.array(covariance, dtype=float)
-    if values.shape != (count, count):
-        raise ValueError(f"A covariance is {values.shape}, but there are {count} means.")
-    values[np.diag_indices(count)] += noise
-    return values
-
-
-def _cholesky(covariance: FloatArray, name: str) -> FloatArray:
-    try:
-        return np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            f"The {name} covariance is not positive definite with its noise; give a noise variance "
-            "above 0, or fewer inputs that nearly coincide."
-        ) from None
+def _step(mean: npt.ArrayLike, other_mean: npt.ArrayLike) -> FloatArray:
+    """From one mean to the other."""
+    m_p, m_q = np.asarray(mean, dtype=float), np.asarray(other_mean, dtype=float)
+    check_shape("The first mean", m_p, "N")
+    check_shape("The second mean", m_q, len(m_p))
+    return m_q - m_p

@@ -50,34 +50,43 @@ class Measure(NamedTuple):
 
 # In the order of a report.
 MEASURES = {
-    row[2]: Measure(*row)
-    for row in (
-        (HELD_OUT, LOWER, "nlp_nats", "negative log predictive", "nats", "nlp, nats"),
-        (HELD_OUT, HIGHER, "accuracy", "accuracy", "", "accuracy"),
-        (HELD_OUT, LOWER, "brier", "Brier score"),
-        (HELD_OUT, LOWER, "calibration_error", "calibration error"),
-        (HELD_OUT, HIGHER, "auc", "AUC"),
-        (HELD_OUT, HIGHER, "kendall_tau", "Kendall's tau"),
-        (HELD_OUT, LOWER, "nlp_median_nats", "median negative log predictive", "nats"),
-        (HELD_OUT, LOWER, "nlp_bits", "negative log predictive", "bits"),
-        (HELD_OUT, LOWER, "confident_errors", "confident errors", "duels"),
-        (AGAINST_EXACT, NEITHER, "evidence_gap", "log evidence less exact", "nats", "gap, nats"),
-        (AGAINST_EXACT, LOWER, "kl_from_exact", "KL(exact || approximate)", "nats"),
-        (AGAINST_EXACT, LOWER, "kl_to_exact", "KL(approximate || exact)", "nats"),
-        (AGAINST_EXACT, LOWER, "marginal_kl_from_exact", "KL of an item from exact", "nats"),
-        (AGAINST_EXACT, LOWER, "marginal_kl_to_exact", "KL of an item to exact", "nats"),
-        (AGAINST_EXACT, LOWER, "mean_rmse", "root mean square error of means", "utility"),
-        (AGAINST_EXACT, LOWER, "mean_largest", "largest error of means", "utility"),
-        (AGAINST_EXACT, LOWER, "sd_rmse", "root mean square error of sds", "utility"),
-        (AGAINST_EXACT, LOWER, "sd_largest", "largest error of sds", "utility"),
-        (AGAINST_EXACT, LOWER, "probability_rmse", "root mean square error of probabilities"),
-        (AGAINST_EXACT, LOWER, "probability_largest", "largest error of probabilities"),
-        (EVIDENCE, HIGHER, "log_evidence_per_duel", "log evidence per duel", "nats", "evidence"),
-        (EVIDENCE, HIGHER, "log_evidence", "log evidence", "nats"),
-        (EVIDENCE, HIGHER, "lower_bound", "lower bound of the log evidence", "nats"),
-        (COST, LOWER, "fit_seconds", "time to fit", "s", "fit, s"),
-        (COST, LOWER, "gradient_seconds", "time of a gradient", "s"),
-        (COST, LOWER, "sweeps", "sweeps"),
-        (COST, NEITHER, "iterations", "iterations"),
-    )
+    row[1]: Measure(group, *row)
+    for group, rows in {
+        HELD_OUT: (
+            (LOWER, "nlp_nats", "negative log predictive", "nats", "nlp, nats"),
+            (HIGHER, "accuracy", "accuracy", "", "accuracy"),
+            (LOWER, "brier", "Brier score"),
+            (LOWER, "calibration_error", "calibration error"),
+            (HIGHER, "auc", "AUC"),
+            (HIGHER, "kendall_tau", "Kendall's tau"),
+            (LOWER, "nlp_median_nats", "median negative log predictive", "nats"),
+            (LOWER, "nlp_bits", "negative log predictive", "bits"),
+            (LOWER, "confident_errors", "confident errors", "duels"),
+        ),
+        AGAINST_EXACT: (
+            (NEITHER, "evidence_gap", "log evidence less exact", "nats", "gap, nats"),
+            (LOWER, "kl_from_exact", "KL(exact || approximate)", "nats"),
+            (LOWER, "kl_to_exact", "KL(approximate || exact)", "nats"),
+            (LOWER, "marginal_kl_from_exact", "KL of an item from exact", "nats"),
+            (LOWER, "marginal_kl_to_exact", "KL of an item to exact", "nats"),
+            (LOWER, "mean_rmse", "root mean square error of means", "utility"),
+            (LOWER, "mean_largest", "largest error of means", "utility"),
+            (LOWER, "sd_rmse", "root mean square error of sds", "utility"),
+            (LOWER, "sd_largest", "largest error of sds", "utility"),
+            (LOWER, "probability_rmse", "root mean square error of probabilities"),
+            (LOWER, "probability_largest", "largest error of probabilities"),
+        ),
+        EVIDENCE: (
+            (HIGHER, "log_evidence_per_duel", "log evidence per duel", "nats", "evidence"),
+            (HIGHER, "log_evidence", "log evidence", "nats"),
+            (HIGHER, "lower_bound", "lower bound of the log evidence", "nats"),
+        ),
+        COST: (
+            (LOWER, "fit_seconds", "time to fit", "s", "fit, s"),
+            (LOWER, "gradient_seconds", "time of a gradient", "s"),
+            (LOWER, "sweeps", "sweeps"),
+            (NEITHER, "iterations", "iterations"),
+        ),
+    }.items()
+    for row in rows
 }

@@ -11,14 +11,15 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, make_dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from sparse_prefgp.support.checks import check_number, is_number
 from sparse_prefgp.support.words import shortened
 
+T = TypeVar("T")
 _KEY = "option"
 # Of a whole number, where nothing else is declared: what all packages below take.
 MOST = 2**31 - 1
@@ -109,13 +110,34 @@ class Option:
         return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
-def option(default: Any = MISSING, **more: Any) -> Any:
+def option(default: Any = None, **more: Any) -> Any:
     """A field of a dataclass that is an option.
 
-    :param default: by default there is none, and the option must be given.
+    :param default: of the field; `required` has none, and must be given.
     :param more: the other fields of `Option`.
     """
     return field(default=default, metadata={_KEY: Option(**more)})
+
+
+required = partial(option, MISSING)
+# The same under the headings of the help.
+of_data, of_columns, held_out, of_model, of_fitting, of_streams = (
+    partial(option, panel=panel)
+    for panel in (
+        Panel.DATA,
+        Panel.COLUMNS,
+        Panel.HELD_OUT,
+        Panel.MODEL,
+        Panel.FITTING,
+        Panel.STREAMS,
+    )
+)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def option_class(kind: type[T]) -> type[T]:
+    """Make a frozen dataclass of options, which are given by their names."""
+    return dataclass(frozen=True, kw_only=True)(kind)
 
 
 def same_as(kind: type, name: str, **changes: Any) -> Any:

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+# Values by their names.
+Record = dict[str, Any]
+
 
 def plain(value: Any, not_finite: Callable[[float], Any] = lambda value: None) -> Any:
     """Dictionaries with keys of text, lists, and Python's own numbers; of a dataclass its fields,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.random import default_rng
 
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import Split, says_itself, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import INDUCING
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.comparison import (
     MOST_TIED,
     CompareProgress,
@@ -46,6 +48,7 @@ from sparse_prefgp.workflow.settings import (
     COMPARE_ITERATIONS,
     CompareSettings,
     FitSettings,
+    alike,
     is_auto,
 )
 
@@ -87,8 +90,7 @@ EXACT_ITEMS, EXACT_TOO_ITEMS = 300, 1200
 EXACT_TOO_KERNELS = ("linear+matern52", "matern52")
 
 
-@dataclass(frozen=True, eq=False)
-class Automatic:
+class Automatic(NamedTuple):
     """What was chosen, and why."""
 
     settings: FitSettings
@@ -98,7 +100,7 @@ class Automatic:
     reason: str
     """One or two sentences to show."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Plain values for `metrics.json`."""
         return {**self.comparison.to_dict(), "reason": self.reason}
 
@@ -108,6 +110,7 @@ def automatic_candidates(
     kernel: str = AUTO,
     approximation: str = AUTO,
     inducing: int | str | None = None,
+    transform: FeatureTransform | None = None,
 ) -> tuple[Candidate, ...]:
     """The candidates for these duels; what is not `auto` stays as it is.
 
@@ -119,119 +122,82 @@ def automatic_candidates(
     with the linear kernel and next to effects of items VFE alone, and never FITC where choices
     share columns of people who choose again and again, whom it remembers. With `inducing` given
     never exact; where it is `auto`, to be found for the fit alone, candidates have the usual
-    number. Of features that were reduced, `wide_candidates`.
+    number.
 
+    Of features that were reduced to directions: linear, also in scores of words alone where texts
+    have any; one lengthscale for all directions before the first gap in their variances, under the
+    half-way approximation `prior-power:0.5`; and a kernel on four learned directions of these,
+    where items have more than 20 votes each with an effect of each item, which then are also tried
+    alone. The approximation of the others is VFE, unless one is given.
+
+    :param transform: of the items, where that is known.
     :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """
     refuse_without_features(table)
-    transform = _transform(table, np.arange(table.num_rows))
-    return _candidates(table, transform, kernel, approximation, inducing)
-
-
-def _candidates(
-    table: DuelTable,
-    transform: FeatureTransform,
-    kernel: str,
-    approximation: str,
-    inducing: int | str | None,
-) -> tuple[Candidate, ...]:
-    kernels: tuple[str, ...] = (kernel,)
+    if transform is None:
+        transform = _transform(table, np.arange(table.num_rows))
     number = inducing if isinstance(inducing, int) else None
-    if is_auto(kernel) and transform.reduction is not None:
-        return wide_candidates(table, transform, approximation, inducing)
-    if is_auto(kernel) and transform.scores:
-        kernels = (*of_scores(transform), *SCORED_KERNELS)
-    elif is_auto(kernel) and len(transform.feature_names) > OWN_VARIANCES:
-        kernels = MANY_KERNELS
-    elif is_auto(kernel):
+    given = None if is_auto(approximation) else (approximation,)
+
+    def each_with(kernels: Iterable[str], *approximations: str) -> tuple[Candidate, ...]:
+        """Effects of items alone have one that needs no inducing inputs, with which they do not go
+        together."""
+        found: list[Candidate] = []
+        for one in kernels:
+            alone = KernelChoice.parse(one).only_items
+            names = (OF_ITEMS,) if alone else given or approximations
+            found += candidates_from((one,), names, (number,))
+        return tuple(found)
+
+    def with_effects(one: str) -> tuple[str, ...]:
+        """A kernel with effects of items, and these alone where exact inference is worth its cost;
+        none where items have few votes or are too many."""
+        items = len(np.unique(table.sides()))
+        votes = float(table.events.sizes @ table.events.totals)
+        if votes <= MANY_VOTES * items or items > MOST_EFFECTS:
+            return ()
+        alone = ("item",) if inducing is None and items <= EXACT_TOO_ITEMS else ()
+        return (f"{one}+item", *alone)
+
+    features, reduction = len(transform.feature_names), transform.reduction
+    kernels: tuple[str, ...] = (kernel,)
+    if is_auto(kernel) and reduction is not None:
+        before_gap = features - reduction.size + reduction.before_gap(DIRECTIONS)
+        leading = before_gap if before_gap < features else 0
+        smooth = str(Plain("matern52", iso=True, leading=leading))
+        projected = str(Plain("matern52", directions=min(DIRECTIONS, before_gap), leading=leading))
+        return (
+            *each_with((*of_scores(transform)[:1], "linear"), DEFAULT_APPROXIMATION),
+            *each_with((smooth,), HALF_WAY),
+            *each_with(with_effects(projected) or (projected,), DEFAULT_APPROXIMATION),
+        )
+    if is_auto(kernel):
         several = 2 <= len(feature_groups(transform)) <= MAX_GROUPS
         kernels = (*KERNELS, ADDITIVE_KERNEL) if several else KERNELS
-    if is_auto(kernel):
-        kernels += _with_effects(table, inducing, default_for(transform) or DEFAULT_KERNEL)
-    if not is_auto(approximation):
-        return _each_with(kernels, (approximation,), number)
+        if transform.scores:
+            kernels = (*of_scores(transform), *SCORED_KERNELS)
+        elif features > OWN_VARIANCES:
+            kernels = MANY_KERNELS
+        kernels += with_effects(default_for(transform) or DEFAULT_KERNEL)
+    if given:
+        return each_with(kernels)
     compared = table.items.iloc[np.unique(table.events.sides)]
     distinct = len(np.unique(transform.apply(compared), axis=0))
     if inducing is None and distinct <= EXACT_ITEMS:
-        return _each_with(kernels, (OF_ITEMS,), number)
-    known = tuple(
+        return each_with(kernels, OF_ITEMS)
+    forgetful = [
         name
         for name in APPROXIMATIONS
         if not (table.described_people and ApproximationChoice.parse(name).remembers_people)
-    )
-    finite = [one for one in kernels if one == "linear" or KernelChoice.parse(one).has_items]
-    found = tuple(
-        candidate
-        for one in kernels
-        for candidate in _each_with((one,), known[:1] if one in finite else known, number)
-    )
+    ]
+    found: tuple[Candidate, ...] = ()
+    for one in kernels:
+        finite = one == "linear" or KernelChoice.parse(one).has_items
+        found += each_with((one,), *(forgetful[:1] if finite else forgetful))
     if inducing is None and distinct <= EXACT_TOO_ITEMS:
-        worth_it = tuple(k for k in kernels if len(kernels) == 1 or k in EXACT_TOO_KERNELS)
-        found += candidates_from(worth_it, ("exact",))
+        worth_it = [k for k in kernels if len(kernels) == 1 or k in EXACT_TOO_KERNELS]
+        found += candidates_from(worth_it, (OF_ITEMS,))
     return found
-
-
-def _each_with(
-    kernels: tuple[str, ...], approximations: tuple[str, ...], inducing: int | None
-) -> tuple[Candidate, ...]:
-    """Kernels with approximations; effects of items alone have one that needs no inducing inputs,
-    with which they do not go together."""
-    return tuple(
-        candidate
-        for one in kernels
-        for candidate in (
-            (Candidate(one, OF_ITEMS),)
-            if KernelChoice.parse(one).only_items
-            else candidates_from((one,), approximations, (inducing,))
-        )
-    )
-
-
-def _with_effects(table: DuelTable, inducing: int | str | None, kernel: str) -> tuple[str, ...]:
-    """A kernel with effects of items, and these alone where exact inference is worth its cost; none
-    where items have few votes or are too many."""
-    items = len(np.unique(table.sides()))
-    votes = float(table.events.sizes @ table.events.totals)
-    if votes <= MANY_VOTES * items or items > MOST_EFFECTS:
-        return ()
-    alone = ("item",) if inducing is None and items <= EXACT_TOO_ITEMS else ()
-    return (f"{kernel}+item", *alone)
-
-
-def wide_candidates(
-    table: DuelTable,
-    transform: FeatureTransform,
-    approximation: str = AUTO,
-    inducing: int | str | None = None,
-) -> tuple[Candidate, ...]:
-    """The candidates for features that were reduced to directions.
-
-    Linear, also in scores of words alone where texts have any; one lengthscale for all directions
-    before the first gap in their variances, under the half-way approximation `prior-power:0.5`; and
-    a kernel on four learned directions of these, where items have more than 20 votes each with an
-    effect of each item, which then are also tried alone. The approximation of the others is VFE,
-    unless one is given.
-
-    :param table: training duels.
-    :param transform: of their items.
-    """
-    reduction = transform.reduction
-    assert reduction is not None
-    own = len(transform.feature_names) - reduction.size
-    before_gap = own + reduction.before_gap(DIRECTIONS)
-    leading = before_gap if before_gap < len(transform.feature_names) else 0
-    smooth = str(Plain("matern52", iso=True, leading=leading))
-    projected = str(Plain("matern52", directions=min(DIRECTIONS, before_gap), leading=leading))
-    several = _with_effects(table, inducing, projected) or (projected,)
-    kernels = (*of_scores(transform)[:1], "linear", smooth, *several)
-    number = inducing if isinstance(inducing, int) else None
-    best = HALF_WAY if is_auto(approximation) else approximation
-    usual = DEFAULT_APPROXIMATION if is_auto(approximation) else approximation
-    return tuple(
-        candidate
-        for one in kernels
-        for candidate in _each_with((one,), (best if one == smooth else usual,), number)
-    )
 
 
 def settled(table: Any, settings: FitSettings) -> FitSettings:
@@ -263,10 +229,7 @@ def choose(
     table: DuelTable,
     settings: FitSettings,
     *,
-    kernel: str | None = AUTO,
-    approximation: str | None = AUTO,
-    time_budget: float | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: Path | None = None,
     resume: bool = False,
     callback: Callable[[CompareProgress], None] | None = None,
 ) -> Automatic:
@@ -281,11 +244,9 @@ def choose(
     :param table: all duels. Ties are left out of the comparison, and groups share one noise in it.
     :param settings: the split, the seed, m, whether inducing inputs stay, the noise, the least gain
         and the most iterations, of which a fit of the comparison takes no more than 45. Fits of the
-        comparison are nested, with one start, by EP.
-    :param kernel: `auto`, or what is given; None is what `default_for` says, else the default.
-    :param approximation: `auto`, or what is given; None is what each kernel does best with where
-        features were reduced, else the default.
-    :param time_budget: as for `compare`.
+        comparison are nested, with one start, by EP. Of kernel and approximation one is `auto` or
+        both. No kernel is what `default_for` says, else the default; no approximation is what each
+        kernel does best with where features were reduced, else the default.
     :param checkpoint: as for `compare`.
     :param resume: as for `compare`.
     :param callback: as for `compare`.
@@ -296,32 +257,25 @@ def choose(
         table,
         settings.split,
         settings.test_fraction,
-        np.random.default_rng(settings.seed),
+        default_rng(settings.seed),
         max_train=settings.max_train,
     )
     train = table.select(outer.train_rows).without_grades()
     if train.ties is not None:
         train = train.select(~train.ties)
     transform = _transform(train, np.arange(train.num_rows))
-    if kernel is None:
-        kernel = default_for(transform) or DEFAULT_KERNEL
+    kernel = settings.kernel or default_for(transform) or DEFAULT_KERNEL
     wide = is_auto(kernel) and transform.reduction is not None
-    if approximation is None:
-        approximation = AUTO if wide else DEFAULT_APPROXIMATION
+    approximation = settings.approximation or (AUTO if wide else DEFAULT_APPROXIMATION)
     comparison = compare(
-        _candidates(train, transform, kernel, approximation, settings.inducing),
+        automatic_candidates(train, kernel, approximation, settings.inducing, transform),
         train,
         CompareSettings(
             folds=FOLDS,
             by=split_within(table, outer, train, settings),
             enough=ENOUGH,
-            seed=settings.seed,
             max_iterations=min(settings.max_iterations, COMPARE_ITERATIONS),
-            least_gain=settings.least_gain,
-            noise_variance=settings.noise_variance,
-            fixed_inducing=settings.fixed_inducing,
-            leans=settings.leans,
-            time_budget=time_budget,
+            **alike(settings),
         ),
         checkpoint=checkpoint,
         resume=resume,
@@ -398,7 +352,7 @@ def split_within(table: DuelTable, outer: Split, train: DuelTable, settings: Fit
     if np.isin(asked, known).any():
         return "duels"
     try:
-        plan_folds(train, FOLDS, "items", np.random.default_rng(settings.seed), None)
+        plan_folds(train, FOLDS, "items", default_rng(settings.seed), None)
     except ValueError:  # too few of them
         return "duels"
     return "items"

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 import os
-import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from sparse_prefgp.analysis.metrics import (
     CalibrationBin,
@@ -29,9 +30,9 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.kept_file import KeptFile
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.plain import plain
+from sparse_prefgp.support.plain import Record, plain
 from sparse_prefgp.support.randomness import seed_of
 from sparse_prefgp.support.words import listing
 from sparse_prefgp.tell.result import Figures, Result
@@ -44,9 +45,9 @@ from sparse_prefgp.workflow.finished import (
     FitKey,
     fingerprints_of,
 )
-from sparse_prefgp.workflow.folds import Fold, FoldPlan, plan_folds
-from sparse_prefgp.workflow.holdout import Training, fit_model
-from sparse_prefgp.workflow.kernel_names import FeatureGroup, feature_groups, single_columns
+from sparse_prefgp.workflow.folds import FoldPlan, plan_folds
+from sparse_prefgp.workflow.holdout import Training, fit_model, groups_of
+from sparse_prefgp.workflow.kernel_names import FeatureGroup
 from sparse_prefgp.workflow.model_names import Candidate
 from sparse_prefgp.workflow.settings import CompareSettings, settings_from
 
@@ -150,7 +151,7 @@ class CandidateScore(Figures):
         """Mean gap between confidence and accuracy; NaN where nothing is known."""
         return calibration_error(self.reliability)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Plain values; `candidate` is its kernel, approximation and m."""
         abstention = {f"{share:g}": right for share, right in self.abstention.items()}
         return {"candidate": str(self.candidate), **self.figures(), "abstention": abstention}
@@ -203,7 +204,7 @@ class Comparison(Result):
         whole = ["inducing", "folds", "parameters", "unconverged"]
         return frame.astype({name: "Int64" for name in whole})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """All of it in plain values, ready for JSON."""
         nlp, gain = self.linear_probit, self.gain
         return {
@@ -244,7 +245,7 @@ class Comparison(Result):
         ]
 
 
-def candidates_table(figures: Mapping[str, Any], unit: str, certainty: bool = False) -> Table:
+def candidates_table(figures: Record, unit: str, certainty: bool = False) -> Table:
     """Candidates and the reference.
 
     :param figures: as `Comparison.to_dict` has them.
@@ -271,8 +272,7 @@ def candidates_table(figures: Mapping[str, Any], unit: str, certainty: bool = Fa
     return Table("candidates", title, columns, rows, close=True)
 
 
-@dataclass(frozen=True)
-class CompareProgress:
+class CompareProgress(NamedTuple):
     """Before each fit: which it is, of how many at most, and how long all took so far."""
 
     candidate: Candidate
@@ -296,7 +296,7 @@ def compare(
     duels: Duels | DuelTable,
     settings: CompareSettings | None = None,
     *,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     callback: Callable[[CompareProgress], None] | None = None,
@@ -336,7 +336,7 @@ def compare(
         raise ValueError("resume=True needs the file of a checkpoint; give checkpoint=.")
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
     refuse_without_features(duels)
-    drawn = np.random.default_rng(settings.seed)
+    drawn = default_rng(settings.seed)
     if isinstance(duels, DuelTable):
         named = [name for candidate in listed for name in candidate.kernel_choice.named_columns]
         named += [name for group in settings.groups or () for name in group]
@@ -344,28 +344,25 @@ def compare(
     plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train, settings.leans)
     if settings.enough is not None:
         plan.stop_after(settings.enough)
-    _check_candidates(listed, plan)
-    _check_groups(listed, plan, settings.groups)
-    _check_columns(listed, plan)
+    _check(listed, plan, settings.groups)
     finished = FinishedFits()
     if checkpoint is not None:
-        prints = fingerprints_of(plan, _decisive(settings, plan))
+        groups = [
+            [(group.name, group.columns) for group in groups_of(plan.train(fold), settings.groups)]
+            for fold in plan.folds
+        ]
+        # What a fit depends on besides its candidate and duels.
+        numbers = (settings.seed, settings.max_iterations, float(settings.noise_variance))
+        ends = (settings.least_gain, settings.fixed_inducing, groups, *plan.leaning.pairs)
+        prints = fingerprints_of(plan, (*numbers, *ends))
         finished = FinishedFits(KeptFile(Path(checkpoint), prints, MEANINGS), resume)
     return _Run(listed, plan, settings, finished, callback).finish()
 
 
-def _decisive(settings: CompareSettings, plan: FoldPlan) -> tuple[Any, ...]:
-    """What a fit depends on besides its candidate and duels."""
-    groups = [
-        [(group.name, group.columns) for group in _groups(plan.train(fold), settings.groups)]
-        for fold in plan.folds
-    ]
-    numbers = (settings.seed, settings.max_iterations, float(settings.noise_variance))
-    leans = plan.leaning.pairs
-    return (*numbers, settings.least_gain, settings.fixed_inducing, groups, *leans)
-
-
-def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
+def _check(
+    listed: Sequence[Candidate], plan: FoldPlan, groups: Sequence[Sequence[str]] | None
+) -> None:
+    """Refuse what no fold can do."""
     if not listed:
         raise ValueError("There are no candidates; give at least one, such as linear+matern52/vfe.")
     parts = [plan.train(fold) for fold in plan.folds]
@@ -397,53 +394,19 @@ def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
                 f"The candidate {candidate} is in the list twice{other}; once is enough."
             )
         seen[key] = candidate
-
-
-def _check_columns(listed: Sequence[Candidate], plan: FoldPlan) -> None:
     kernels = [candidate.kernel_choice for candidate in listed]
-    for fold in plan.folds if any(kernel.named_columns for kernel in kernels) else ():
-        train = plan.train(fold)
+    additive = any(kernel.is_additive for kernel in kernels)
+    together.check(feature_groups=groups is not None, no_additive_kernel=not additive)
+    for train in parts:
+        if groups is not None:
+            groups_of(train, groups)
         for kernel in kernels:
-            if kernel.lacking(train.transform) is not None:
-                continue  # which fails on this fold
-            kernel.check_columns(train.transform, train.covariate_names)
-
-
-def _check_groups(
-    listed: Sequence[Candidate], plan: FoldPlan, groups: Sequence[Sequence[str]] | None
-) -> None:
-    if groups is None:
-        return
-    additive = any(candidate.kernel_choice.is_additive for candidate in listed)
-    together.check(feature_groups=True, no_additive_kernel=not additive)
-    for fold in plan.folds:
-        _groups(plan.train(fold), groups)
-
-
-def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[FeatureGroup, ...]:
-    if train.transform is not None:
-        return feature_groups(train.transform, given)
-    together.check(feature_groups=given is not None, no_columns=True)
-    return single_columns(train.num_features)
-
-
-def _tells_by_evidence(candidate: Candidate) -> bool:
-    """Whether a high evidence is no more than it says, also of items that are new."""
-    return candidate.approximation_choice.is_bound and not candidate.kernel_choice.has_items
+            # What the texts of a fold lack fails there.
+            if kernel.named_columns and kernel.lacking(train.transform) is None:
+                kernel.check_columns(train.transform, train.covariate_names)
 
 
 # Fitting.
-
-
-@dataclass(frozen=True, eq=False)
-class FoldFit:
-    """A candidate on one fold: log probabilities of the scored rows, (k,) in nats."""
-
-    log_probabilities: FloatArray
-    log_evidence_per_duel: float
-    converged: bool
-    position: FloatArray | None = None
-    """As `FinishedFit` has it."""
 
 
 def fit_candidate(
@@ -456,7 +419,7 @@ def fit_candidate(
     groups: Sequence[FeatureGroup],
     first: bool = False,
     start: FloatArray | None = None,
-) -> FoldFit:
+) -> FinishedFit:
     """Fit a candidate to training duels, and predict others.
 
     :param candidate: kernel and approximation.
@@ -474,17 +437,17 @@ def fit_candidate(
 
     whole = candidate.kernel_choice
     kernel = whole.first_stage if first else whole
-    chosen = replace(settings.of(candidate), kernel=str(kernel))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
-        model, report = fit_model(Training(chosen, train, inducing, groups=groups), start=start)
+    chosen = replace(settings.of(candidate), kernel=str(kernel), inducing=inducing)
+    # Whether it converged is in the result.
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        model, report = fit_model(Training(chosen, train, groups=groups), start=start)
         found = model.predict(test).log_first
     evidence = report.log_evidence / model.graph.weight
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
     goes_on = first and not (report.converged and kernel == whole)
     position = InMemory(model, list(model.trainable_variables)).get() if goes_on else None
-    return FoldFit(found, evidence, report.inference.converged, position)
+    return FinishedFit(found, evidence, report.inference.converged, position=position)
 
 
 @dataclass(eq=False)
@@ -544,9 +507,9 @@ class _Run:
         finished: FinishedFits,
         callback: Callable[[CompareProgress], None] | None,
     ) -> None:
-        self._started = time.perf_counter()
+        self._started = perf_counter()
         self._entries = [_Entry(candidate) for candidate in listed]
-        self._plan, self._settings = plan, settings
+        self._plan, self._settings, self._unit = plan, settings, plan.events.unit
         self._finished, self._callback = finished, callback
         self._probit: list[FloatArray] = []
         self._notes: list[str] = []
@@ -556,6 +519,7 @@ class _Run:
         self._total = len(listed) * (len(plan.folds) + self._in_rounds)
 
     def finish(self) -> Comparison:
+        """Fit on all folds, and say what came of it."""
         try:
             self._fit_folds()
         except KeyboardInterrupt as error:
@@ -570,7 +534,7 @@ class _Run:
 
     @property
     def _elapsed(self) -> float:
-        return time.perf_counter() - self._started
+        return perf_counter() - self._started
 
     @property
     def _running(self) -> list[_Entry]:
@@ -596,26 +560,35 @@ class _Run:
         fold, budget = self._plan.folds[k], self._settings.time_budget
         train = self._plan.train(fold)
         if len(self._probit) == k:
-            self._fit_probit(train, fold)
+            from sparse_prefgp.analysis.rivals import conditional_logit, linear_probit
+
+            test, rng = self._plan.events.take(fold.test), default_rng(self._settings.seed)
+            sets = test.has_sets or train.events.has_sets
+            rival = (conditional_logit if sets else linear_probit)(train, rng=rng)
+            self._probit.append(rival.predict(test, train.items).log_first)
         for entry in [e for e in self._entries if e.status in (OK, NOT_REACHED)]:
             if budget is not None and self._elapsed > budget:
-                self._cut_to_whole_folds(k, budget)
+                # Only folds that all have count, or the first round; without either, those that
+                # it reached.
+                for one in self._entries:
+                    if one.status == NOT_REACHED:
+                        one.reason = f"the {budget:g} s were over"
+                    elif k or one.first is not None:
+                        one.fits = one.fits[:k]
+                self._probit = self._probit[: max(k, 1)]
+                self._notes.append(
+                    f"The time budget of {budget:g} s ended the comparison after {k} of "
+                    f"{len(self._plan.folds)} folds; another machine may choose otherwise."
+                )
                 return False
             self._fit(entry, train, k, first)
             self._done += 1
         return True
 
-    def _fit_probit(self, train: Duels, fold: Fold) -> None:
-        from sparse_prefgp.analysis.rivals import conditional_logit, linear_probit
-
-        rng = np.random.default_rng(self._settings.seed)
-        test = self._plan.events.take(fold.test)
-        fit = conditional_logit if test.has_sets or train.events.has_sets else linear_probit
-        self._probit.append(fit(train, rng=rng).predict(test, train.items).log_first)
-
     def _fit(self, entry: _Entry, train: Duels, k: int, first: bool) -> None:
         """Fit a candidate on a fold, unless that has been done or has ended in the first round."""
-        candidate, rows = entry.candidate, len(train.distinct_rows()[0])
+        candidate, settings = entry.candidate, self._settings
+        rows = len(train.distinct_rows()[0])
         lacking = candidate.kernel_choice.lacking(train.transform)
         if lacking is not None:
             entry.take(FinishedFit(None, reason=f"it names {lacking}"), k, first)
@@ -625,71 +598,43 @@ class _Run:
             entry.take(before, k, first)
             return
         kernel, approximation = candidate.kernel_choice, candidate.approximation_choice
-        groups = _groups(train, self._settings.groups) if kernel.is_additive else ()
+        groups = groups_of(train, settings.groups) if kernel.is_additive else ()
         number = None
         if approximation.needs_inducing:
             number = number_of_inducing(rows, candidate.inducing)
         if not entry.values:
             entry.inducing = number
-            entry.parameters = kernel.num_parameters(
-                train.num_features, groups, _groups(train, None)
-            )
+            named = groups_of(train)
+            entry.parameters = kernel.num_parameters(train.num_features, groups or named, named)
             entry.cost = number or approximation.size or rows
         begun = 0 if before is None else FIRST_STEPS
-        steps = FIRST_STEPS if first else self._settings.max_iterations
+        steps = FIRST_STEPS if first else settings.max_iterations
         key = FitKey(candidate.kernel, candidate.approximation, number, k, begun, steps)
-        found = self._finished.find(key)
-        if found is None:
-            start = None if before is None else before.position
-            found = self._fit_afresh(candidate, train, key, groups, first, start)
-            self._finished.add(key, found)
-        else:
+        found, folds = self._finished.find(key), self._plan.folds
+        if found is not None:
             self._started -= found.seconds
+        else:
+            if self._callback is not None:
+                at = k + 1, len(folds), self._done, self._total, self._elapsed
+                self._callback(CompareProgress(candidate, *at))
+            started = perf_counter()
+            try:
+                found = fit_candidate(
+                    candidate,
+                    train,
+                    self._plan.events.take(folds[k].test),
+                    settings=replace(settings, max_iterations=steps - begun),
+                    inducing=number,
+                    groups=groups,
+                    first=first,
+                    start=None if before is None else before.position,
+                )
+            except failures() as error:
+                found = FinishedFit(None, reason=reason_of(error))
+            found = found._replace(seconds=perf_counter() - started)
+            self._finished.add(key, found)
         self._fits += 1
         entry.take(found, k, first)
-
-    def _fit_afresh(
-        self,
-        candidate: Candidate,
-        train: Duels,
-        key: FitKey,
-        groups: Sequence[FeatureGroup],
-        first: bool,
-        start: FloatArray | None,
-    ) -> FinishedFit:
-        if self._callback is not None:
-            self._callback(
-                CompareProgress(
-                    candidate,
-                    key.fold + 1,
-                    len(self._plan.folds),
-                    self._done,
-                    self._total,
-                    self._elapsed,
-                )
-            )
-        started, fold = time.perf_counter(), self._plan.folds[key.fold]
-        try:
-            found = fit_candidate(
-                candidate,
-                train,
-                self._plan.events.take(fold.test),
-                settings=replace(self._settings, max_iterations=key.steps - key.begun),
-                inducing=key.inducing,
-                groups=groups,
-                first=first,
-                start=start,
-            )
-        except failures() as error:
-            seconds = time.perf_counter() - started
-            return FinishedFit(None, reason=reason_of(error), seconds=seconds)
-        return FinishedFit(
-            found.log_probabilities,
-            found.log_evidence_per_duel,
-            found.converged,
-            seconds=time.perf_counter() - started,
-            position=found.position,
-        )
 
     # Scores.
 
@@ -711,17 +656,16 @@ class _Run:
 
     def _error_over_rows(self, values: Sequence[FloatArray]) -> float:
         """Standard error of the mean of these over all duels of the folds, by their groups."""
-        folds = self._plan.folds[: len(values)]
-        counts = np.concatenate([self._plan.counts[fold.test] for fold in folds])
-        groups = np.concatenate([self._plan.groups[fold.test] for fold in folds])
+        counts, groups = (self._of_rows(x, values) for x in (self._plan.counts, self._plan.groups))
         return standard_error(np.concatenate(values), counts, groups)
+
+    def _of_rows(self, each: IntArray, values: Sequence[FloatArray]) -> IntArray:
+        """Of the scored rows of the folds that there are values of."""
+        folds = self._plan.folds[: len(values)]
+        return np.concatenate([each[fold.test] for fold in folds])
 
     def _nlp(self, entry: _Entry) -> float:
         return self._mean(entry.values)[0]
-
-    def _difference(self, entry: _Entry, best: _Entry) -> tuple[float, float]:
-        """How far an entry is behind another on the folds that both have."""
-        return self._apart(entry.values, best.values)
 
     def _apart(
         self, values: Sequence[FloatArray], others: Sequence[FloatArray]
@@ -741,7 +685,12 @@ class _Run:
         if len(running) < 2:
             return
         best = min(running, key=self._nlp)
-        bounds = [entry for entry in running if _tells_by_evidence(entry.candidate)]
+        bounds = [
+            entry
+            for entry in running
+            if entry.candidate.approximation_choice.is_bound
+            and not entry.candidate.kernel_choice.has_items
+        ]
         spared = max(bounds, key=lambda e: e.evidence, default=None) if first else None
         for entry in running:
             apart = [a - b for a, b in zip(entry.values, best.values, strict=True)]
@@ -749,24 +698,10 @@ class _Run:
             if behind > max(BEHIND_NATS, BEHIND_ERRORS * error) and entry is not spared:
                 entry.status = BEHIND
                 entry.reason = (
-                    f"behind by {behind:.4f} nats per {self._plan.events.unit} (standard error "
+                    f"behind by {behind:.4f} nats per {self._unit} (standard error "
                     f"{error:.4f} over {self._plan.se_over}) after {where}, given up"
                 )
                 self._total -= folds_left
-
-    def _cut_to_whole_folds(self, fold: int, budget: float) -> None:
-        """After the time is over only folds that all have count, or the first round; without
-        either, those it reached."""
-        for entry in self._entries:
-            if entry.status == NOT_REACHED:
-                entry.reason = f"the {budget:g} s were over"
-            elif fold or entry.first is not None:
-                entry.fits = entry.fits[:fold]
-        self._probit = self._probit[: max(fold, 1)]
-        self._notes.append(
-            f"The time budget of {budget:g} s ended the comparison after {fold} of "
-            f"{len(self._plan.folds)} folds; another machine may choose otherwise."
-        )
 
     def _result(self) -> Comparison:
         scored = [e for e in self._entries if e.values]
@@ -782,7 +717,7 @@ class _Run:
                 remedy = "." if chosen.candidate.kernel == "linear" else "; try the kernel linear."
                 self._notes.append(
                     f"The {self._rival} predicts better than the chosen candidate, by "
-                    f"{-gain[0]:.4f} nats per {self._plan.events.unit} (standard error "
+                    f"{-gain[0]:.4f} nats per {self._unit} (standard error "
                     f"{gain[1]:.4f}){remedy}"
                 )
         if self._plan.thinned:
@@ -799,7 +734,9 @@ class _Run:
             self._notes.append(
                 f"{self._finished.reused} of {self._fits} fits came from a checkpoint."
             )
-        order = [*sorted(scored, key=self._rank), *(e for e in self._entries if not e.values)]
+        place = {OK: 0, BEHIND: 1, FAILED: 2, NOT_REACHED: 0}
+        scored.sort(key=lambda e: (place[e.status], self._nlp(e)))
+        order = [*scored, *(e for e in self._entries if not e.values)]
         return Comparison(
             scores=tuple(self._score(entry, best) for entry in order),
             chosen=None if chosen is None else chosen.candidate,
@@ -812,16 +749,13 @@ class _Run:
             notes=tuple(self._notes),
             seconds=self._elapsed,
             resumed_fits=self._finished.reused,
-            unit=self._plan.events.unit,
+            unit=self._unit,
             rival=self._rival,
         )
 
     @property
     def _rival(self) -> str:
         return "conditional logit" if self._plan.events.has_sets else "linear probit"
-
-    def _rank(self, entry: _Entry) -> tuple[int, float]:
-        return (entry.status == FAILED) * 2 + (entry.status == BEHIND), self._nlp(entry)
 
     def _of_no_people(self, good: list[_Entry]) -> list[_Entry]:
         """Those that may be chosen: none that remembers people where others were scored."""
@@ -842,7 +776,7 @@ class _Run:
             return None, "No candidate could be scored; the table says why."
         tied = []
         for entry in good:
-            behind, error = self._difference(entry, best)
+            behind, error = self._apart(entry.values, best.values)
             if entry is best or behind <= max(min(error, MOST_TIED), NEGLIGIBLE):
                 tied.append(entry)
         chosen = min(tied, key=lambda e: (e.cost, e.parameters, self._entries.index(e)))
@@ -850,48 +784,37 @@ class _Run:
         if chosen is best:
             others = len(tied) - 1
             more = f"; {others} tied with it, none simpler" if others else ""
-            unit = self._plan.events.unit
+            unit = self._unit
             return chosen, f"{chosen.candidate} predicts best, {nlp:.4f} nats per {unit}{more}."
-        behind, error = self._difference(chosen, best)
+        behind, error = self._apart(chosen.values, best.values)
         return chosen, (
-            f"{chosen.candidate} is taken at {nlp:.4f} nats per {self._plan.events.unit}: it is "
+            f"{chosen.candidate} is taken at {nlp:.4f} nats per {self._unit}: it is "
             f"the simplest of {len(tied)} that are tied, {behind:.4f} (standard error {error:.4f}) "
             f"behind {best.candidate}."
         )
 
     def _score(self, entry: _Entry, best: _Entry | None) -> CandidateScore:
-        unknown = (math.nan, math.nan)
-        nlp = self._mean(entry.values) if entry.values else unknown
-        apart = unknown
+        values, apart = entry.values, (math.nan, math.nan)
+        nlp = self._mean(values) if values else apart
         if entry is best:
             apart = (0.0, 0.0)
-        elif entry.values and best is not None:
-            apart = self._difference(entry, best)
+        elif values and best is not None:
+            apart = self._apart(values, best.values)
+        # How far its probabilities can be trusted, over all folds that it was scored on.
+        trust: Record = {}
+        if values and not self._plan.events.has_sets:
+            logs, counts = np.concatenate(values), self._of_rows(self._plan.counts, values)
+            trust["reliability"] = calibration_bins(logs, counts=counts)
+            trust["abstention"] = abstention_curve(logs, counts)
+        same = ("candidate", "status", "reason", "inducing", "parameters", "seconds")
         return CandidateScore(
-            candidate=entry.candidate,
-            status=entry.status,
-            reason=entry.reason,
-            inducing=entry.inducing,
-            parameters=entry.parameters,
+            **{name: getattr(entry, name) for name in same},
             nlp_nats=nlp[0],
             nlp_se=nlp[1],
             difference=apart[0],
             difference_se=apart[1],
             log_evidence_per_duel=entry.evidence,
-            fold_nlp_nats=tuple(self._means(entry.values)),
+            fold_nlp_nats=tuple(self._means(values)),
             unconverged=sum(not fit.converged for fit in entry.scored),
-            seconds=entry.seconds,
-            **self._trust(entry),
+            **trust,
         )
-
-    def _trust(self, entry: _Entry) -> dict[str, Any]:
-        """How far its probabilities can be trusted, over all folds that it was scored on."""
-        if not entry.values or self._plan.events.has_sets:
-            return {}
-        logs = np.concatenate(entry.values)
-        each = zip(self._plan.folds, entry.values, strict=False)
-        counts = np.concatenate([self._plan.counts[fold.test] for fold, _ in each])
-        return {
-            "reliability": calibration_bins(logs, counts=counts),
-            "abstention": abstention_curve(logs, counts),
-        }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.disk.kept_file import KeptFile, digest_of
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.folds import FoldPlan
 
 MEANINGS = {
@@ -42,8 +42,7 @@ class FitKey(NamedTuple):
     steps: int
 
 
-@dataclass(frozen=True, eq=False)
-class FinishedFit:
+class FinishedFit(NamedTuple):
     """What came of it."""
 
     log_probabilities: FloatArray | None
@@ -98,9 +97,9 @@ class FinishedFits:
         """Where all of them are kept now, None if they are not."""
         if self._file is None or not self._fits:
             return None
-        lines: list[dict[str, Any]] = [self._file.fingerprints]
+        lines: list[Record] = [self._file.fingerprints]
         for key, fit in self._fits.items():
-            line = {"candidate": key, **asdict(fit)}
+            line = {"candidate": key, **fit._asdict()}
             for name in ARRAYS:
                 line[name] = None if line[name] is None else line[name].tolist()
             lines.append(line)
@@ -126,7 +125,7 @@ def _sides(events: Answers) -> list[Any]:
 def _read(file: KeptFile) -> dict[FitKey, FinishedFit]:
     fits = {}
     try:
-        fingerprints, *lines = map(json.loads, file.path.read_text(encoding="utf-8").splitlines())
+        fingerprints, *lines = map(json.loads, file.path.read_text("utf-8").splitlines())
         for line in lines:
             key, arrays = FitKey(*line.pop("candidate")), {name: line.pop(name) for name in ARRAYS}
             for name, x in arrays.items():

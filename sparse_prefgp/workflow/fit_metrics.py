@@ -10,7 +10,8 @@ import numpy as np
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, groups_of
+from sparse_prefgp.support.plain import Record
+from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, Training, groups_of
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -21,48 +22,45 @@ IDLE_SHARE = 1e-3
 FURTHEST = 5
 
 
-def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
+def data_figures(holdout: Holdout | StreamHoldout) -> Record:
     """What was split, and how, ready for JSON."""
-    settings = holdout.settings
-    plain = {"test_fraction": settings.test_fraction, "seed": settings.seed}
-    features = list(holdout.train.feature_names or ())
-    made = {**_reduced(holdout.train.transform), **_texts(holdout.train.transform)}
+    settings, train = holdout.settings, holdout.train
+    features = list(train.feature_names or ())
+    made = _made_of(train.transform)
+    common = {"test_fraction": settings.test_fraction, "seed": settings.seed}
     if isinstance(holdout, StreamHoldout):
-        train, rows = holdout.train, holdout.train.num_rows
-        read_as = train.read_as
         return {
-            "read_as": None if read_as is None else read_as.to_dict(),
+            "read_as": None if train.read_as is None else train.read_as.to_dict(),
             "split": holdout.split,
-            **plain,
+            **common,
             "data": {
                 "items": None if train.items is None else train.items.num_items,
                 **_placed(getattr(train.items, "item_rows", None)),
                 "features": features,
                 **made,
                 "covariates": list(train.scan.covariate_names),
-                "rows": rows + holdout.num_test,
-                "train_rows": rows,
+                "rows": train.num_rows + holdout.num_test,
+                "train_rows": train.num_rows,
                 "test_rows": holdout.num_test,
                 "train_duels": train.num_duels,
                 "train_ties": train.num_ties,
             },
         }
-    split = holdout.split
-    read_as = holdout.table.read_as
+    split, everything, read_as = holdout.split, holdout.everything, holdout.table.read_as
     return {
         "read_as": None if read_as is None else read_as.to_dict(),
         "split": settings.split,
         "split_description": split.description,
-        **plain,
+        **common,
         "refit": settings.refit,
         "data": {
             "items": holdout.table.num_items,
             **_placed(holdout.table.item_rows),
             "features": features,
             **made,
-            "covariates": list(holdout.train.covariate_names),
-            "duels": holdout.everything.num_duels,
-            "ties": holdout.everything.num_ties,
+            "covariates": list(train.covariate_names),
+            "duels": everything.num_duels,
+            "ties": everything.num_ties,
             "train_duels": holdout.num_train,
             "test_duels": holdout.num_test,
             "dropped_rows": split.dropped,
@@ -71,30 +69,23 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
     }
 
 
-def _reduced(transform: FeatureTransform | None) -> dict[str, Any]:
-    """What features were reduced to directions, and how much these keep of each; often nothing."""
-    if transform is None or transform.reduced is None:
-        return {}
-    reduction = transform.reduced.reduction
-    return {
-        "reduced": str(transform.reduced),
-        "reduction": {
+def _made_of(transform: FeatureTransform | None) -> Record:
+    """What features were reduced to directions, and how much these keep of each; what was made of
+    texts, and how well the score of their words did out of fold. Often nothing."""
+    made: Record = {}
+    if transform is not None and transform.reduced is not None:
+        reduction = transform.reduced.reduction
+        made["reduced"] = str(transform.reduced)
+        made["reduction"] = {
             "directions": reduction.size,
             "variance_kept": reduction.explained,
             "blocks": [
                 {**block._asdict(), "variance_kept": kept}
                 for block, kept in zip(reduction.blocks, reduction.shares().values(), strict=True)
             ],
-        },
-    }
-
-
-def _texts(transform: FeatureTransform | None) -> dict[str, Any]:
-    """What was made of texts, and how well the score of their words did out of fold."""
-    if transform is None or not transform.texts:
-        return {}
-    return {
-        "texts": [
+        }
+    if transform is not None and transform.texts:
+        made["texts"] = [
             {
                 "column": one.column,
                 "statistics": len(one.transform.statistics),
@@ -104,10 +95,10 @@ def _texts(transform: FeatureTransform | None) -> dict[str, Any]:
             }
             for one in transform.texts
         ]
-    }
+    return made
 
 
-def _placed(rows: ItemRows | None) -> dict[str, Any]:
+def _placed(rows: ItemRows | None) -> Record:
     """Where rows are of items in contexts or states: how many items, and by which columns."""
     if rows is None:
         return {}
@@ -119,72 +110,94 @@ def _placed(rows: ItemRows | None) -> dict[str, Any]:
     }
 
 
-def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> dict[str, Any]:
+def fit_figures(holdout: Training, model: Any, report: Any) -> Record:
     """What was fitted and how it went, ready for JSON.
 
     :param model: what `fit_model` or `refit_model` returned, with its `report`.
     """
-    settings = holdout.settings
+    from sparse_prefgp.learning.priors import learned_parameters
+    from sparse_prefgp.models.checks import lost_effects
+    from sparse_prefgp.models.pair_posterior import pair_share
+
+    settings, inducing = holdout.settings, model.inducing_variable
+    likelihood, integration = model.likelihood, model.integration
+    margin = _number(likelihood.margin)
     # The duels of a subset are all that its evidence is about.
     duels = model.duels.num_duels if holdout.streamed else model.num_duels_used
     # Of chunks nobody has added the weights up.
     weighed = not holdout.streamed and model.duels.weights is not None
     weight = model.graph.weight if weighed else None
-    return {
+    figures = {
         "approximation": str(settings.approximation_choice),
         "kernel": str(settings.kernel_choice),
         **_kernel_figures(holdout, model),
-        "inducing": None
-        if model.inducing_variable is None
-        else int(model.inducing_variable.num_inducing),
+        "inducing": None if inducing is None else int(inducing.num_inducing),
         "fixed_inducing": settings.fixed_inducing
-        if model.inducing_variable is None
-        else not any(p.trainable for p in model.inducing_variable.parameters),
+        if inducing is None
+        else not any(p.trainable for p in inducing.parameters),
         "noise_variance": settings.noise_variance,
-        "margin": None
-        if model.likelihood.margin is None
-        else float(model.likelihood.margin.numpy()),
-        "cuts": None if model.duels.levels is None else model.likelihood.heights.numpy().tolist(),
+        "margin": margin,
+        "cuts": None if model.duels.levels is None else likelihood.heights.numpy().tolist(),
         "grades": _grades(model),
-        "coefficients": _coefficients(model),
-        "leans": _leans(model),
-        "tie_model": model.likelihood.ties,
-        "tie_share": None
-        if model.likelihood.tie_share is None
-        else float(model.likelihood.tie_share.numpy()),
+        "coefficients": [*model.coefficients().table().rows]
+        if model.duels.covariate_names
+        else None,
+        "leans": [
+            {
+                "by": lean.by,
+                "covariate": lean.covariate,
+                "groups": len(model.duels.label_names[lean.by]),
+                "variance": float(lean.variance.numpy()),
+            }
+            for lean in model.terms.effects(model.inputs.columns)
+        ],
+        "tie_model": likelihood.ties,
+        "tie_share": _number(likelihood.tie_share),
         "fixed_margin": None
-        if model.likelihood.margin is None
-        else model.likelihood.ties == "box" and not model.likelihood.margin.trainable,
+        if margin is None
+        else likelihood.ties == "box" and not likelihood.margin.trainable,
         "duels": duels,
         "unit": holdout.noun.removesuffix("s"),
         "weight": weight,
         "log_evidence_per_duel": report.log_evidence / (weight or duels),
         "max_iterations": settings.max_iterations,
         "least_gain": settings.least_gain,
-        "noise_ratios": _of_groups(model, model.likelihood.noise_ratio, "ratio"),
-        "cut_scales": _of_groups(model, model.likelihood.cut_scale, "scale"),
+        "noise_ratios": _of_groups(model, likelihood.noise_ratio, "ratio"),
+        "cut_scales": _of_groups(model, likelihood.cut_scale, "scale"),
         **report.figures(),
-        **({} if model.integration is None else {"integration": asdict(model.integration)}),
-        "learned": _learned(model),
-        **(_of_chunks(holdout, report) if holdout.streamed else _in_memory(holdout, model)),
+        **({} if integration is None else {"integration": asdict(integration)}),
+        "learned": learned_parameters(model, {} if integration is None else integration.log_sd),
+    }
+    if not holdout.streamed:
+        return {
+            **figures,
+            "engine": str(settings.engine_choice),
+            "item_effects_warning": lost_effects(model),
+            "pair_share": pair_share(model),
+        }
+    return {
+        **figures,
+        "parts": settings.parts,
+        "local_sweeps": settings.local_sweeps,
+        "chunk": settings.chunk,
+        "scheduler": settings.scheduler,
+        "sites": report.inference.sites,
+        "rounds": len(report.inference.rounds),
+        "round_log": [asdict(round_) for round_ in report.inference.rounds],
     }
 
 
-def _learned(model: Any) -> list[dict[str, Any]]:
-    """The hyperparameters, with their priors."""
-    from sparse_prefgp.learning.priors import learned_parameters
-
-    return learned_parameters(model, {} if model.integration is None else model.integration.log_sd)
+def _number(parameter: Any) -> float | None:
+    return None if parameter is None else float(parameter.numpy())
 
 
-def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
+def _kernel_figures(holdout: Training, model: Any) -> Record:
     from sparse_prefgp.covariances.kernels import variance_of
 
     settings, train = holdout.settings, holdout.train
     names = settings.kernel_choice.term_names(train.num_features, groups_of(train))
     terms = model.kernel.kernels if len(names) > 1 else [model.kernel]
-    found = map(variance_of, terms)
-    variances = dict(zip(names, found, strict=True))
+    variances = dict(zip(names, map(variance_of, terms), strict=True))
     least = IDLE_SHARE * settings.noise_variance
     return {
         "kernel_variances": {name: mean for name, (mean, _) in variances.items()},
@@ -192,53 +205,7 @@ def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, A
     }
 
 
-def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
-    from sparse_prefgp.models.checks import lost_effects
-    from sparse_prefgp.models.pair_posterior import pair_share
-
-    return {
-        "engine": str(holdout.settings.engine_choice),
-        "item_effects_warning": lost_effects(model),
-        "pair_share": pair_share(model),
-    }
-
-
-def _of_chunks(holdout: Holdout | StreamHoldout, report: Any) -> dict[str, Any]:
-    settings, inference = holdout.settings, report.inference
-    return {
-        "parts": settings.parts,
-        "local_sweeps": settings.local_sweeps,
-        "chunk": settings.chunk,
-        "scheduler": settings.scheduler,
-        "sites": inference.sites,
-        "rounds": len(inference.rounds),
-        "round_log": [asdict(round_) for round_ in inference.rounds],
-    }
-
-
-def _coefficients(model: Any) -> list[dict[str, Any]] | None:
-    """Of covariates, as `coefficients.csv` has them; None without any."""
-    if not model.duels.covariate_names:
-        return None
-    found: list[dict[str, Any]] = [*model.coefficients().table().rows]
-    return found
-
-
-def _leans(model: Any) -> list[dict[str, Any]]:
-    """What leans, by which covariate, and how much it differs."""
-    names = model.duels.label_names
-    return [
-        {
-            "by": lean.by,
-            "covariate": lean.covariate,
-            "groups": len(names[lean.by]),
-            "variance": float(lean.variance.numpy()),
-        }
-        for lean in model.terms.effects(model.inputs.columns)
-    ]
-
-
-def _grades(model: Any) -> dict[str, Any] | None:
+def _grades(model: Any) -> Record | None:
     """Levels, worst first, how often each was said by either side, and the steps that the prior
     decides, as nobody used a grade next to them."""
     duels = model.duels
@@ -257,7 +224,7 @@ def _grades(model: Any) -> dict[str, Any] | None:
     }
 
 
-def _of_groups(model: Any, parameter: Any, what: str) -> dict[str, Any] | None:
+def _of_groups(model: Any, parameter: Any, what: str) -> Record | None:
     """By what noise variances or cuts of the groups differ from those of the model, and of how
     many duels each is known."""
     duels = model.duels
@@ -278,22 +245,28 @@ def _of_groups(model: Any, parameter: Any, what: str) -> dict[str, Any] | None:
     }
 
 
-def people_figures(model: PreferenceGP) -> dict[str, Any]:
+def people_figures(model: PreferenceGP) -> Record:
     """What `metrics.json` says of the people of a model with tastes."""
     from sparse_prefgp.analysis.people import LEVEL, people, taste_share
+    from sparse_prefgp.covariances.finite import parts_of
+    from sparse_prefgp.covariances.kernels import variance_of
 
     frame, found = people(model), taste_share(model)
-    each = frame["comparisons"]
+    each, by_features = frame["comparisons"], model.terms.by_features
+    # Of the terms of a taste, by their kinds, and of what features of people say.
+    variances = {type(term).__name__: variance_of(term)[0] for term in parts_of(model.terms.taste)}
+    if by_features is not None:
+        variances["features of people"] = float(by_features.numpy())
     return {
         "column": model.duels.roles["person"],
         "number": len(frame),
-        "variances": _taste_variances(model),
+        "variances": variances,
         "duels_each": {"min": int(each.min()), "mean": float(each.mean()), "max": int(each.max())},
         "share": {
             "of_squares": found.share,
             "level": LEVEL,
-            "lower": _or_none(found.lower),
-            "upper": _or_none(found.upper),
+            "lower": _plain(found.lower),
+            "upper": _plain(found.upper),
         },
         "furthest": [
             {name: _plain(value) for name, value in row.items()}
@@ -302,19 +275,7 @@ def people_figures(model: PreferenceGP) -> dict[str, Any]:
     }
 
 
-def _taste_variances(model: PreferenceGP) -> dict[str, float]:
-    """Of the terms of a taste, by their kinds, and of what features of people say."""
-    from sparse_prefgp.covariances.finite import parts_of
-    from sparse_prefgp.covariances.kernels import variance_of
-
-    terms = parts_of(model.terms.taste)
-    found = {type(term).__name__: variance_of(term)[0] for term in terms}
-    if model.terms.by_features is not None:
-        found["features of people"] = float(model.terms.by_features.numpy())
-    return found
-
-
-def time_figures(model: PreferenceGP) -> dict[str, Any]:
+def time_figures(model: PreferenceGP) -> Record:
     """What `metrics.json` says of utilities that move: how much, and who was best when."""
     from sparse_prefgp.analysis.history import seasons as seasons_of
 
@@ -332,12 +293,8 @@ def time_figures(model: PreferenceGP) -> dict[str, Any]:
     }
 
 
-def _or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
 def _plain(value: Any) -> Any:
     """Ids as text; numbers as they are, or None where they are not finite."""
     if isinstance(value, float):
-        return _or_none(value)
+        return value if np.isfinite(value) else None
     return value if isinstance(value, int) else id_text(value)

@@ -33,14 +33,16 @@ from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_choice, check_kind, check_shape
 from sparse_prefgp.support.options import (
-    Panel,
     is_default,
     names,
+    of_columns,
+    of_data,
     option,
     option_of,
     several,
 )
-from sparse_prefgp.support.words import one_of
+from sparse_prefgp.support.plain import Record
+from sparse_prefgp.support.words import dashed, one_of
 from sparse_prefgp.workflow.settings import FitSettings
 
 # Of which one is given.
@@ -55,128 +57,117 @@ class Sources(Form):
     :raises ValueError: an empty name, or what goes with another kind of answer.
     """
 
-    items: Any = option(default=None, kind=Path, panel=Panel.DATA)
+    items: Any = of_data(kind=Path)
     """Items: CSV, JSON, Excel or Parquet, a row each. The id is the column item_id, else the
     first; other numeric or categorical columns are features. Without it, or without features, each
     item has an effect of its own (Bradley-Terry).
 
     Path or data frame, or an (n, D) array in which ids are row numbers.
     """
-    duels: Any = option(default=None, kind=Path, panel=Panel.DATA)
+    duels: Any = of_data(kind=Path)
     """Duels: columns winner and loser hold item ids; optional are tie (1 for a draw, in which
     either side may be called the winner) and count.
 
     Path or data frame, as `read_table`; a (t, 2) array of row numbers, winner first; a `DuelTable`;
     `Duels`, whose features stay as they are; `StreamedDuels`, or what `stream_duels` takes.
     """
-    choices: Any = option(default=None, kind=Path, panel=Panel.DATA)
+    choices: Any = of_data(kind=Path)
     """Instead of duels, choices of one item from a set: a row for each option with columns
     choice_set, item_id and chosen (1 or 0), or a row for each choice with columns chosen, option_1,
     option_2, … Without items and item_id, all other columns describe the options.
 
     As `read_choice_table` takes them.
     """
-    rankings: Any = option(default=None, kind=Path, panel=Panel.DATA)
+    rankings: Any = of_data(kind=Path)
     """Instead of duels, rankings, best first: columns rank_1, rank_2, … hold item ids; or a row for
     each item with columns ranking, item_id and rank. Columns option_1, option_2, … name all that
     were shown, where only the first are ranked.
 
     As `read_ranking_table` takes them.
     """
-    best_worst: Any = option(default=None, kind=Path, panel=Panel.DATA)
+    best_worst: Any = of_data(kind=Path)
     """Instead of duels, the best and the worst of a set: as choices, with columns best and worst.
 
     As `read_best_worst_table` takes them.
     """
-    answers: Any = option(default=None, kind=Path, argument=True, metavar="[ANSWERS]")
+    answers: Any = option(kind=Path, argument=True, metavar="[ANSWERS]")
     """A table of answers, in any form that says by itself what they are: duels, choices, rankings,
     or best and worst.
 
     As `read` takes it.
     """
-    as_duels: bool = option(
-        default=False, needs=("choices", "rankings", "best_worst", "answers"), panel=Panel.DATA
-    )
+    as_duels: bool = of_data(False, needs=("choices", "rankings", "best_worst", "answers"))
     """Read choices or rankings as independent duels, as other tools do. This understates the
     uncertainty."""
-    at_once: bool = option(default=False, needs=("best_worst", "answers"), panel=Panel.DATA)
+    at_once: bool = of_data(False, needs=("best_worst", "answers"))
     """The best and the worst were found in one look at the set, not one after the other."""
-    unranked_last: bool = option(default=False, needs=("rankings", "answers"), panel=Panel.DATA)
+    unranked_last: bool = of_data(False, needs=("rankings", "answers"))
     """Items without a rank were shown, and stand below all that have one."""
-    ties: Any = option(default=None, kind=Path, needs=("duels", "answers"), panel=Panel.DATA)
+    ties: Any = of_data(kind=Path, needs=("duels", "answers"))
     """Tied pairs: columns item_a and item_b hold item ids. A column tie (1 or 0) in the duels says
     the same."""
-    embedding: Any = option(default=None, kind=list[str], metavar="FILE", panel=Panel.DATA)
+    embedding: Any = of_data(kind=list[str], metavar="FILE")
     """Vectors of the items: a .npy file with rows in the order of the items, or a .npz file with an
     array and ids; repeatable. NAME=FILE gives them a name.
 
     As `with_embedding` takes them.
     """
-    text: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.DATA)
+    text: Sequence[str] = of_data((), kind=str, parse=names)
     """Columns of the items that hold texts: a,b. Features are made of them.
 
     As `with_texts` takes them.
     """
-    text_features: Any = option(default=None, of_command=False)
+    text_features: Any = option(of_command=False)
     """A function that makes vectors of texts besides, see `with_texts`."""
-    features: Sequence[str] | None = option(default=None, kind=str, parse=names, panel=Panel.DATA)
+    features: Sequence[str] | None = of_data(kind=str, parse=names)
     """Use only these columns: a,b,c."""
-    ignore: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.DATA)
+    ignore: Sequence[str] = of_data((), kind=str, parse=names)
     """Columns that are not features: x,y."""
-    count: str | None = option(default=None, panel=Panel.COLUMNS)
+    count: str | None = of_columns()
     """Column that says how often each was given; count where there is one."""
-    weight: str | None = option(default=None, panel=Panel.COLUMNS)
+    weight: str | None = of_columns()
     """Column of the duels with their weights: a duel of weight 2 counts as two in the fit."""
-    noise_by: str | None = option(default=None, panel=Panel.COLUMNS)
+    noise_by: str | None = of_columns()
     """Column of the duels that says who judged: a noise level is learned for each judge."""
-    grade: str | None = option(default=None, needs=("duels", "answers"), panel=Panel.COLUMNS)
+    grade: str | None = of_columns(needs=("duels", "answers"))
     """Column of the duels with grades, which say how much better the item in the column winner is.
     Grades take the place of ties."""
-    grades: str | Sequence[Any] | None = option(
-        default=None, kind=str, needs="grade", panel=Panel.COLUMNS
-    )
+    grades: str | Sequence[Any] | None = of_columns(kind=str, needs="grade")
     """Grades from worst to best: "much worse,worse,tie,better,much better". An odd number of them
     has ties in the middle. By default whole numbers, 0 for a tie."""
-    context: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.COLUMNS)
+    context: Sequence[str] = of_columns((), kind=str, parse=names)
     """Columns of the duels that become features: surface for both sides, or home where winner_home
     and loser_home hold a value for each."""
-    item: str | None = option(default=None, panel=Panel.DATA)
+    item: str | None = of_data()
     """Column of the items that says which item a row is of, where an item has a row for each date
     or state."""
-    covariate: Sequence[str] = option(default=(), kind=str, parse=names, panel=Panel.COLUMNS)
+    covariate: Sequence[str] = of_columns((), kind=str, parse=names)
     """Columns of the duels that tell the sides apart: of two sides x where x_a and x_b hold a value
     for each, or a column of the first less the second; of winner and loser x where winner_x and
     loser_x do, or a column of the winner less the loser. Each has a coefficient, which rankings
     leave out."""
-    lean_by: str | Sequence[str] | None = option(
-        default=None,
-        kind=list[str],
-        metavar="COLUMN:COVARIATE",
-        panel=Panel.COLUMNS,
-    )
+    lean_by: str | Sequence[str] | None = of_columns(kind=list[str], metavar="COLUMN:COVARIATE")
     """How far each label in a column of the duels leans to one side by a covariate is learned:
     judge:shown_first, or judge:side of a table of two sides; repeatable. Where there is one
     covariate, judge will do."""
 
-    term: Sequence[str] = option(default=(), kind=list[str], metavar="NAME", panel=Panel.COLUMNS)
+    term: Sequence[str] = of_columns((), kind=list[str], metavar="NAME")
     """A term of your own that --import registers; the columns of labels that it looks at are read.
     Repeatable."""
-    person: str | None = option(default=None, panel=Panel.COLUMNS)
+    person: str | None = of_columns()
     """Column of the duels that says whose preference each is: the taste of each person is learned,
     besides what all prefer.
     """
-    people: Any = option(default=None, kind=Path, needs="person", panel=Panel.COLUMNS)
+    people: Any = of_columns(kind=Path, needs="person")
     """Features of the people, a row each. The id is the column person_id, else the first.
 
     As `read_table` takes them.
     """
-    time: str | None = option(default=None, needs=("duels", "answers"), panel=Panel.COLUMNS)
+    time: str | None = of_columns(needs=("duels", "answers"))
     """Column of the duels with their dates, such as 2024-01-31: the utility of each item moves in
     time, and the last dates are held out.
     """
-    day_first: bool | None = option(
-        default=None, flag="--day-first/--month-first", panel=Panel.COLUMNS
-    )
+    day_first: bool | None = of_columns(flag="--day-first/--month-first")
     """Dates such as 11/08/2023 are of August, or of November; by default a day above 12 has to show
     it.
     """
@@ -269,7 +260,9 @@ class Sources(Form):
         if isinstance(source, DuelTable | Duels):
             self._refuse_columns(source)
             return source if isinstance(source, DuelTable) else table_of(source)
-        source = _pairs_frame(source)
+        if isinstance(source, np.ndarray):  # row numbers of winner and loser
+            check_shape("duels", source, "t", 2, hint=", winner and loser of each")
+            source = require_pandas().DataFrame(source, columns=["winner", "loser"])
         if name == "answers":
             source, name = self._of_some_kind(source)
         told = {
@@ -284,22 +277,14 @@ class Sources(Form):
         flags = ("as_duels", "at_once", "unranked_last")
         told |= {flag: True for flag in flags if getattr(self, flag)}
         options = {key: value for key, value in told.items() if value is not None}
-        form = {one: getattr(self, one) for one in FORM_OPTIONS}
         return READERS[name](
             self._items_given(),
             source,
-            features=None if self.features is None else list(self.features),
-            ignore=list(self.ignore),
             never_features=split_columns(split),
-            weights=self.weight,
-            groups=self.noise_by,
-            labels=self.labels,
-            context=self.context,
-            item=self.item,
+            **self._columns(),
             person=self.person,
             people=self.people,
             **options,
-            **form,
         )
 
     def _of_some_kind(self, source: Any) -> tuple[Any, str]:
@@ -320,7 +305,7 @@ class Sources(Form):
             ):
                 raise ValueError(
                     f"{table.name} holds {kind.replace('_', ' and ')}, for which "
-                    f"--{one.name.replace('_', '-')} means nothing; leave it out."
+                    f"--{dashed(one.name)} means nothing; leave it out."
                 )
         if two is not None:  # which is settled once
             return understood(table, stated, kind, two=two), kind
@@ -349,52 +334,42 @@ class Sources(Form):
             duels,
             # Arrays of items stay arrays, unless they have vectors besides.
             self.items if self.embedding is None and not self.text else self._items_given(),
-            features=None if self.features is None else list(self.features),
-            ignore=list(self.ignore),
-            weights=self.weight,
+            **self._columns(),
             grade=self.grade,
             grades=self.grades,
-            groups=self.noise_by,
-            labels=self.labels,
             covariates=self.covariate,
-            context=self.context,
-            item=self.item,
             progress=progress,
-            **{one: getattr(self, one) for one in FORM_OPTIONS},
         )
+
+    def _columns(self) -> Record:
+        """What all readers take alike."""
+        return {
+            "features": None if self.features is None else list(self.features),
+            "ignore": list(self.ignore),
+            "weights": self.weight,
+            "groups": self.noise_by,
+            "labels": self.labels,
+            "context": self.context,
+            "item": self.item,
+            **{one: getattr(self, one) for one in FORM_OPTIONS},
+        }
 
     def _items_given(self) -> Any:
-        return items_given(
-            _items_frame(self.items),
-            self.embedding,
-            text=self.text,
-            text_features=self.text_features,
-        )
+        items = self.items
+        if isinstance(items, np.ndarray):  # ids are row numbers
+            check_shape("items", items, "n", "D", hint=", a row for each item")
+            names = [f"x{j}" for j in range(items.shape[1])]
+            items = require_pandas().DataFrame(items, columns=names)
+            items.insert(0, "item_id", np.arange(len(items)))
+        more = {"text": self.text, "text_features": self.text_features}
+        return items_given(items, self.embedding, **more)
 
     def _refuse_columns(self, duels: Any) -> None:
-        names = (
-            "items",
-            "embedding",
-            "text",
-            "text_features",
-            "features",
-            "ignore",
-            "ties",
-            "weight",
-            "noise_by",
-            "lean_by",
-            "term",
-            "context",
-            "covariate",
-            "item",
-            "grade",
-            "grades",
-            "time",
-            "day_first",
-        )
-        for name in names:
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, tuple | list) and not value):
+        kept = ("as_duels", "at_once", "unranked_last", "count", "person", "people")
+        for one in fields(self):
+            name, value = one.name, getattr(self, one.name)
+            own = name not in (*_ANSWERS, *FORM_OPTIONS, *kept)
+            if own and not is_default(one, value) and not (isinstance(value, list) and not value):
                 kind = f"a {type(duels).__name__}, which has its own"
                 raise together.refused(duels_object=kind, column=name)
 
@@ -415,22 +390,3 @@ def read(table: Any, items: Any = None, *, kind: str | None = None, **options: A
     if kind is not None:
         check_choice("kind", kind, READERS)
     return Sources(items=items, **{kind or "answers": table}, **options).table("duels")
-
-
-def _items_frame(items: Any) -> Any:
-    """Items of an array as a table, in which ids are row numbers."""
-    if not isinstance(items, np.ndarray):
-        return items
-    check_shape("items", items, "n", "D", hint=", a row for each item")
-    pd = require_pandas()
-    frame = pd.DataFrame(items, columns=[f"x{j}" for j in range(items.shape[1])])
-    frame.insert(0, "item_id", np.arange(len(items)))
-    return frame
-
-
-def _pairs_frame(duels: Any) -> Any:
-    """Duels of an array as a table: row numbers of winner and loser."""
-    if not isinstance(duels, np.ndarray):
-        return duels
-    check_shape("duels", duels, "t", 2, hint=", winner and loser of each")
-    return require_pandas().DataFrame(duels, columns=["winner", "loser"])

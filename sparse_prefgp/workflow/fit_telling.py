@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sparse_prefgp.analysis.verdicts import score_parts
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.learning.notes import fit_notes, is_warning, learned_from
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
 from sparse_prefgp.tell.tables import MISSING, Column, Table, facts_table, first_of, typeset
@@ -38,7 +39,7 @@ class Fact(NamedTuple):
         return f"{self.label}{self.joint}{self.text}"
 
 
-def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
+def facts_of(fit: Record) -> list[Fact]:
     """What was fitted and how it went.
 
     :param fit: `fit` or `refit_fit` of `metrics.json`.
@@ -54,21 +55,32 @@ def facts_of(fit: Mapping[str, Any]) -> list[Fact]:
         ("max_iterations", "Limit of iterations", "{:,}".format),
         ("least_gain", f"Least gain of ten iterations, nats per {fit['unit']}", _short),
     )
-    effort = (("evaluations", "Evaluations"), ("sweeps", "Sweeps of inference in all"))
+    effort = (
+        ("evaluations", "Evaluations", "{:,}".format),
+        ("sweeps", "Sweeps of inference in all", "{:,}".format),
+    )
+    facts = [*_there(fit, settings), _evidence(fit)]
+    values = [start["log_evidence"] for start in fit.get("starts", ())]
+    if len(values) > 1:
+        shown = ", ".join("not finite" if v is None else f"{v:,.2f}" for v in values)
+        text = f"number {fit['kept_start'] + 1} (log evidence {shown})"
+        facts.append(Fact(f"Best of {len(values)} starts", text))
+    sweeps, converged = fit.get("inference_sweeps"), fit["converged"]
+    inference = Fact("Inference", fit["inference"], " ", converged)
+    if converged and sweeps is not None:
+        inference = Fact("Inference", f"converged in {counted(sweeps, 'sweep')}", " ")
     return [
-        *_there(fit, settings),
-        _evidence(fit),
-        *_starts(fit),
+        *facts,
         Fact("The optimiser", fit["optimiser_message"], " ", fit["optimiser_converged"]),
         Fact("Kernel variance, in units of the noise", _listed(fit["kernel_variances"])),
         *_about_duels(fit),
         *_of_groups(fit),
-        _inference(fit),
-        *_there(fit, [(key, label, "{:,}".format) for key, label in effort]),
+        inference,
+        *_there(fit, effort),
     ]
 
 
-def learned_table(fit: Mapping[str, Any]) -> list[Table]:
+def learned_table(fit: Record) -> list[Table]:
     """What was learned, its prior and how well it is known; none of a fit of before."""
     rows = fit.get("learned", ())
     columns = [
@@ -83,7 +95,7 @@ def learned_table(fit: Mapping[str, Any]) -> list[Table]:
     return [Table("learned", "", known, rows)] if rows else []
 
 
-def _there(fit: Mapping[str, Any], wanted: Iterable[tuple[str, str, Any]]) -> list[Fact]:
+def _there(fit: Record, wanted: Iterable[tuple[str, str, Any]]) -> list[Fact]:
     """Facts that are known and need no sentence."""
     return [
         Fact(label, shown(fit[key]), told=False)
@@ -92,7 +104,7 @@ def _there(fit: Mapping[str, Any], wanted: Iterable[tuple[str, str, Any]]) -> li
     ]
 
 
-def _evidence(fit: Mapping[str, Any]) -> Fact:
+def _evidence(fit: Record) -> Fact:
     how, unit = "", fit["unit"]
     if fit.get("gradients"):
         of = "exact gradients from chunks"
@@ -108,16 +120,7 @@ def _evidence(fit: Mapping[str, Any]) -> Fact:
     return Fact("Log evidence", text, " ")
 
 
-def _starts(fit: Mapping[str, Any]) -> list[Fact]:
-    values = [start["log_evidence"] for start in fit.get("starts", ())]
-    if len(values) < 2:
-        return []
-    shown = ", ".join("not finite" if v is None else f"{v:,.2f}" for v in values)
-    text = f"number {fit['kept_start'] + 1} (log evidence {shown})"
-    return [Fact(f"Best of {len(values)} starts", text)]
-
-
-def _about_duels(fit: Mapping[str, Any]) -> list[Fact]:
+def _about_duels(fit: Record) -> list[Fact]:
     """Margin, coefficients and cuts."""
     facts, leans = [], fit["leans"]
     if fit["margin"] is not None:
@@ -142,7 +145,7 @@ def _about_duels(fit: Mapping[str, Any]) -> list[Fact]:
     return facts
 
 
-def _of_groups(fit: Mapping[str, Any]) -> list[Fact]:
+def _of_groups(fit: Record) -> list[Fact]:
     facts = []
     for key, what, whose in (
         ("noise_ratios", "Noise variance", "that"),
@@ -161,14 +164,7 @@ def _of_groups(fit: Mapping[str, Any]) -> list[Fact]:
     return facts
 
 
-def _inference(fit: Mapping[str, Any]) -> Fact:
-    sweeps, converged = fit.get("inference_sweeps"), fit["converged"]
-    if converged and sweeps is not None:
-        return Fact("Inference", f"converged in {counted(sweeps, 'sweep')}", " ")
-    return Fact("Inference", fit["inference"], " ", converged)
-
-
-def answer_parts(figures: Mapping[str, Any]) -> list[str | Table]:
+def answer_parts(figures: Record) -> list[str | Table]:
     """How well what was held out is predicted, and what is known of people and time: sentences and
     tables in the order to tell them."""
     nouns = _nouns(figures)
@@ -180,7 +176,7 @@ def answer_parts(figures: Mapping[str, Any]) -> list[str | Table]:
     ]
 
 
-def people_sentences(people: Mapping[str, Any] | None, nouns: str = "duels") -> list[str]:
+def people_sentences(people: Record | None, nouns: str = "duels") -> list[str]:
     """On the people of a model with tastes, from its figures; none without."""
     if people is None:
         return []
@@ -205,7 +201,7 @@ def people_sentences(people: Mapping[str, Any] | None, nouns: str = "duels") -> 
     ]
 
 
-def time_sentences(in_time: Mapping[str, Any] | None) -> list[str]:
+def time_sentences(in_time: Record | None) -> list[str]:
     """On utilities that move, from their figures; none without."""
     if in_time is None:
         return []
@@ -221,7 +217,7 @@ def time_sentences(in_time: Mapping[str, Any] | None) -> list[str]:
     ]
 
 
-def _decided(in_time: Mapping[str, Any]) -> list[str]:
+def _decided(in_time: Record) -> list[str]:
     """What was decided on the training duels about utilities that move, in a sentence; none where
     there was nothing to decide."""
     parts = []
@@ -248,7 +244,7 @@ def _decided(in_time: Mapping[str, Any]) -> list[str]:
     return [f"Decided on the training duels: {'; '.join(parts)}."] if parts else []
 
 
-def answer_sections(figures: Mapping[str, Any], notes: Iterable[str] = ()) -> list[Section]:
+def answer_sections(figures: Record, notes: Iterable[str] = ()) -> list[Section]:
     """The answer, what to know before relying on it, and its scores.
 
     :param notes: warnings besides those that follow from the figures.
@@ -272,7 +268,7 @@ def answer_sections(figures: Mapping[str, Any], notes: Iterable[str] = ()) -> li
 
 
 def fit_report(
-    figures: Mapping[str, Any],
+    figures: Record,
     ranking: Ranking | None = None,
     pictures: Sequence[Picture] = (),
     *,
@@ -306,36 +302,35 @@ def fit_report(
         for key, heading in headings.items()
         if key in figures
     ]
+    # Figures of before say nothing of it.
+    read_as = figures.get("read_as")
+    reading = [] if read_as is None else [f"{x}." for x in ReadAs.from_dict(read_as).lines()]
+    fit, data = figures["refit_fit" if "refit_fit" in figures else "fit"], figures["data"]
+    subtitle = [f"{fit['approximation']}, {fit['kernel']} kernel", "sparse-prefgp"]
+    if data.get("duels") is not None:
+        answers = counted(data["duels"], _unit(figures))
+        subtitle.insert(0, f"{counted(data['items'], 'item')}, {answers}")
     versions = [("seed", str(figures["seed"])), *figures.get("versions", {}).items()]
     line = command if command is None or isinstance(command, str) else shlex.join(command)
     sections = [
         *answer_sections(figures, notes),
         *_items(ranking, learned_from(figures)),
         Section("Pictures", pictures=pictures),
-        Section("How the table was read", sentences=_reading(figures)),
+        Section("How the table was read", sentences=reading),
         Section("The data", tables=[facts_table("", _data(figures, data_rows))]),
         *fits,
         Section("To repeat this", code=line or "", tables=[facts_table("", versions)]),
     ]
-    return Report(title, _subtitle(figures), sections_of(sections))
+    return Report(title, " · ".join(subtitle), sections_of(sections))
 
 
-def _unit(figures: Mapping[str, Any]) -> str:
+def _unit(figures: Record) -> str:
     return str(figures["fit"]["unit"])
 
 
-def _nouns(figures: Mapping[str, Any]) -> str:
+def _nouns(figures: Record) -> str:
     """What was asked: `duels`, `choices`, `answers`."""
     return f"{_unit(figures)}s"
-
-
-def _subtitle(figures: Mapping[str, Any]) -> str:
-    fit, data = figures.get("refit_fit", figures["fit"]), figures["data"]
-    parts = [f"{fit['approximation']}, {fit['kernel']} kernel", "sparse-prefgp"]
-    if data.get("duels") is not None:
-        what = f"{counted(data['items'], 'item')}, {counted(data['duels'], _unit(figures))}"
-        parts.insert(0, what)
-    return " · ".join(parts)
 
 
 def _items(ranking: Ranking | None, learned: str) -> list[Section]:
@@ -356,15 +351,7 @@ def _items(ranking: Ranking | None, learned: str) -> list[Section]:
     return sections
 
 
-def _reading(figures: Mapping[str, Any]) -> list[str]:
-    """What was made of the table of answers; nothing of figures of before."""
-    found = figures.get("read_as")
-    return [] if found is None else [f"{line}." for line in ReadAs.from_dict(found).lines()]
-
-
-def _data(
-    figures: Mapping[str, Any], data_rows: Iterable[tuple[str, str]]
-) -> list[tuple[str, str]]:
+def _data(figures: Record, data_rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     data, nouns = figures["data"], _nouns(figures)
     wanted = (
         ("train_duels", f"training {nouns}", "{:,}".format),
@@ -375,7 +362,7 @@ def _data(
         ("reduced", "made of", str),
     )
     rows = [(label, shown(data[key])) for key, label, shown in wanted if data.get(key)]
-    return [*data_rows, *rows, ("split", figures.get("split_description", figures["split"]))]
+    return [*data_rows, *rows, ("split", figures.get("split_description") or figures["split"])]
 
 
 def _listed(values: Mapping[str, float]) -> str:

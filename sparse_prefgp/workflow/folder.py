@@ -7,11 +7,11 @@ import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import DESCRIPTION, foreign_files
-from sparse_prefgp.support.plain import as_json_text
+from sparse_prefgp.support.plain import Record, as_json_text
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.workflow.failures import reason_of
@@ -46,12 +46,12 @@ def check_folder(folder: Path, overwrite: bool = False) -> None:
         `overwrite`, a finished fit; a parent is a file, or cannot be written to.
     """
     check_contents(folder)
-    if _is_ours(folder) and not overwrite:
+    if ours(folder / METRICS) and not overwrite:
         raise ValueError(
             f"The output folder {str(folder)!r} holds a finished fit; give another folder, or "
             "--overwrite (overwrite=True)."
         )
-    check_place(Path(os.path.realpath(folder)).parent, folder)
+    check_place(_place_of(folder), folder)
 
 
 def check_contents(folder: Path) -> None:
@@ -61,8 +61,8 @@ def check_contents(folder: Path) -> None:
     """
     # What a killed fit resumes from is removed when the finished one takes its place.
     present = contents(folder) - ({CHECKPOINTS} if is_checkpoint(folder / CHECKPOINTS) else set())
-    ours = {METRICS, RANKING, COEFFICIENTS, PEOPLE, MODEL, PICTURES, REPORT}
-    foreign = sorted(present - ours if _is_ours(folder) else present)
+    known = {METRICS, RANKING, COEFFICIENTS, PEOPLE, MODEL, PICTURES, REPORT}
+    foreign = sorted(present - known if ours(folder / METRICS) else present)
     pictures = contents(folder / PICTURES) - {f"{name}.png" for name in PICTURE_NAMES}
     foreign += sorted(f"{PICTURES}/{name}" for name in pictures)
     foreign += [f"{MODEL}/{name}" for name in foreign_files(folder / MODEL)]
@@ -86,7 +86,7 @@ def check_checkpoint(folder: Path) -> None:
     """
     foreign = [] if is_checkpoint(folder) else sorted(contents(folder))
     check_replaceable(folder, foreign, "a checkpoint")
-    check_place(Path(os.path.realpath(folder)).parent, folder)
+    check_place(_place_of(folder), folder)
 
 
 def check_not_of_a_fit(folder: Path) -> None:
@@ -94,23 +94,28 @@ def check_not_of_a_fit(folder: Path) -> None:
 
     :raises ValueError: it is one.
     """
-    outer = Path(os.path.realpath(folder)).parent
-    if folder.resolve().name == MODEL and _is_ours(outer):
+    outer = _place_of(folder)
+    if folder.resolve().name == MODEL and ours(outer / METRICS):
         raise ValueError(
             f"{str(folder)!r} is the model of a fit, which {METRICS} and {RANKING} next to it "
             "describe; give another folder."
         )
 
 
-def _is_ours(folder: Path) -> bool:
+def _place_of(folder: Path) -> Path:
+    return Path(os.path.realpath(folder)).parent
+
+
+def ours(file: Path) -> Record | None:
+    """What a file of JSON holds that this program wrote; None of others."""
     try:
-        text = (folder / METRICS).read_text(encoding="utf-8")
-        return bool(json.loads(text)["program"] == PROGRAM)
+        record: Record = json.loads(file.read_text("utf-8"))
+        return record if record["program"] == PROGRAM else None
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return None
 
 
-def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[str, Any]) -> bytes:
+def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: Record) -> bytes:
     """Write `model/` and `metrics.json`, so that a fit is kept whatever comes after it.
 
     :param folder: made if need be; the files of an earlier fit are removed, a checkpoint stays.
@@ -126,7 +131,7 @@ def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[st
     with replaced_folder(folder, check_contents, keep=(CHECKPOINTS,)) as new:
         (new / MODEL).mkdir()
         write_files(new / MODEL, files)
-        (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+        (new / METRICS).write_text(as_json_text(everything), "utf-8")
     return files[DESCRIPTION]
 
 
@@ -156,6 +161,37 @@ class OptionalOutputs:
             )
             return None
 
+    def complete(
+        self, everything: Record, names: list[str], written: bytes, write: Callable[[Path], None]
+    ) -> tuple[list[str], Record]:
+        """Add what `write` makes in a new folder to the model that was written, in one step."""
+        folder = self._folder
+
+        def check(folder: Path) -> None:
+            check_contents(folder)
+            there = folder / MODEL / DESCRIPTION
+            if not there.is_file() or there.read_bytes() != written:
+                raise OtherModel(
+                    f"The model in {str(folder / MODEL)!r} is no longer the one that this fit "
+                    "wrote, as another program has written there; fit again, into another folder."
+                )
+
+        def add() -> None:
+            with replaced_folder(folder, check, keep=(MODEL, CHECKPOINTS)) as new:
+                write(new)
+                if self.failed:
+                    everything["not_written"] = self.failed
+                (new / METRICS).write_text(as_json_text(everything), "utf-8")
+
+        if not names:
+            return [METRICS, f"{MODEL}/"], everything
+        both = ", ".join(names)
+        self.made(both, add)
+        lost = set(names) if both in self.failed else set(self.failed)
+        order = (METRICS, RANKING, COEFFICIENTS, PEOPLE, f"{MODEL}/", f"{PICTURES}/", REPORT)
+        there = {METRICS, f"{MODEL}/", *names} - lost
+        return [name for name in order if name in there], everything
+
 
 def rank_items(
     model: PreferenceGP | StreamedGP,
@@ -166,39 +202,3 @@ def rank_items(
     from sparse_prefgp.analysis.ranking import rank
 
     return rank(model, rng=seeded(seed), progress=progress)
-
-
-def complete(
-    folder: Path,
-    everything: dict[str, Any],
-    attempts: OptionalOutputs,
-    names: list[str],
-    written: bytes,
-    write: Callable[[Path], None],
-) -> tuple[list[str], dict[str, Any]]:
-    """Add what `write` makes in a new folder to the model that was written, all in one step."""
-
-    def check(folder: Path) -> None:
-        check_contents(folder)
-        there = folder / MODEL / DESCRIPTION
-        if not there.is_file() or there.read_bytes() != written:
-            raise OtherModel(
-                f"The model in {str(folder / MODEL)!r} is no longer the one that this fit wrote, "
-                "as another program has written there; fit again, into another folder."
-            )
-
-    def add() -> None:
-        with replaced_folder(folder, check, keep=(MODEL, CHECKPOINTS)) as new:
-            write(new)
-            if attempts.failed:
-                everything["not_written"] = attempts.failed
-            (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
-
-    if not names:
-        return [METRICS, f"{MODEL}/"], everything
-    both = ", ".join(names)
-    attempts.made(both, add)
-    lost = set(names) if both in attempts.failed else set(attempts.failed)
-    order = (METRICS, RANKING, COEFFICIENTS, PEOPLE, f"{MODEL}/", f"{PICTURES}/", REPORT)
-    there = {METRICS, f"{MODEL}/", *names} - lost
-    return [name for name in order if name in there], everything

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.leaning import Leaning
@@ -29,8 +29,7 @@ from sparse_prefgp.support.arrays import IntArray
 MAX_COPIES = 5_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Fold:
+class Fold(NamedTuple):
     """Rows to fit to and rows to score."""
 
     train: IntArray
@@ -91,7 +90,7 @@ def plan_folds(
     duels: Duels | DuelTable,
     folds: int,
     by: str | npt.ArrayLike,
-    rng: np.random.Generator,
+    rng: Generator,
     max_train: int | None,
     leans: Any = (),
 ) -> FoldPlan:
@@ -113,7 +112,16 @@ def plan_folds(
             f"by is {by!r}, but Duels have no columns; give the values themselves, one for "
             "each row of duels.winners, or a table from read_table."
         )
-    table = duels if isinstance(duels, DuelTable) else _table_of(duels, by)
+    if isinstance(duels, DuelTable):
+        table = duels
+    else:
+        copies = isinstance(by, str) and by == "duels"  # which are parted one by one
+        if copies and duels.num_duels > MAX_COPIES:
+            raise ValueError(
+                f"There are {duels.num_duels:,} duels, too many to be folded one by one; give by= "
+                "an array with the group of each row of duels.winners."
+            )
+        table = table_of(duels, one_by_one=copies)
     units = units_of(table, by) if isinstance(by, str) else given_units(by, table.num_rows)
     sets, t = table.sets(), table.num_rows
     if units.ordered or units.given:
@@ -139,16 +147,5 @@ def plan_folds(
             else:
                 kept = np.sort(rng.choice(fold.train, max_train, replace=False))
             plan.thinned = max(plan.thinned, len(fold.train) - len(kept))
-            plan.folds[k] = replace(fold, train=kept)
+            plan.folds[k] = fold._replace(train=kept)
     return plan
-
-
-def _table_of(duels: Duels, by: str | npt.ArrayLike) -> DuelTable:
-    """Duels as a table, with each as often as it was seen where copies are parted."""
-    copies = isinstance(by, str) and by == "duels"
-    if copies and duels.num_duels > MAX_COPIES:
-        raise ValueError(
-            f"There are {duels.num_duels:,} duels, too many to be folded one by one; give by= an "
-            "array with the group of each row of duels.winners."
-        )
-    return table_of(duels, one_by_one=copies)

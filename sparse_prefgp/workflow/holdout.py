@@ -7,12 +7,13 @@ do everything that needs no TensorFlow, so that bad input is found at once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from sparse_prefgp.analysis.metrics import ONE_UTILITY, WITHOUT_DATES
 from sparse_prefgp.data.answers import WIN, Answers, Codes
@@ -37,8 +38,8 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_inducing_count
 from sparse_prefgp.support.defaults import number_of_inducing
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import shortened, some_of
-from sparse_prefgp.workflow.kernel_grammar import Moving
 from sparse_prefgp.workflow.kernel_names import (
     FeatureGroup,
     KernelChoice,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.initial import AutoInputs
     from sparse_prefgp.learning.report import OptimisationReport
     from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.models.likelihood import Probit
     from sparse_prefgp.models.streaming import StreamedGP, StreamProgress
     from sparse_prefgp.models.terms import Term
 
@@ -75,49 +75,16 @@ class FitCallbacks(NamedTuple):
     chunk: Callable[[StreamProgress], None] | None = None
 
 
-class _Starts:
-    """Where kernels start, by training duels; each is found once, when it is asked for."""
-
-    def __init__(self, duels: Callable[[], Duels], seed: int) -> None:
-        self._duels, self._seed = duels, seed
-        self._known: dict[Any, Any] = {}
-
-    def distance(self, columns: Sequence[int] | None) -> float:
-        from sparse_prefgp.analysis.projection import median_distance
-
-        rows, rng = self._seen(columns).distinct_rows()[0], np.random.default_rng(self._seed)
-        return median_distance(rows, rng)
-
-    def projection(self, directions: int, columns: Sequence[int] | None) -> FloatArray:
-        from sparse_prefgp.analysis.projection import initial_projection
-
-        key = (directions, None if columns is None else tuple(columns))
-        if key not in self._known:
-            rng = np.random.default_rng(self._seed)
-            self._known[key] = initial_projection(self._seen(columns), directions, rng=rng)
-        found: FloatArray = self._known[key]
-        return found
-
-    def _seen(self, columns: Sequence[int] | None) -> Duels:
-        duels = self._duels()
-        if columns is None:
-            return duels
-        return Duels.from_events(duels.items[:, list(columns)], duels.events)
-
-
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Duels in memory to fit to, and how."""
+    """Events to fit to, and how; in memory, but for a `StreamHoldout`."""
 
     streamed: ClassVar[bool] = False
     settings: FitSettings
-    train: Duels
-    num_inducing: int | None
-    """m, None where the approximation has no inducing inputs, or where their number is yet to be
-    found.
-    """
-    groups: Sequence[FeatureGroup] | None = field(default=None, kw_only=True)
-    """Of features, which an additive kernel sums over; None for those of the columns that the
+    train: Any
+    """`Duels`, or `StreamedDuels`."""
+    groups: Sequence[FeatureGroup] = field(default=(), kw_only=True)
+    """Of features, which an additive kernel sums over; by default those of the columns that the
     features were made of.
     """
 
@@ -129,36 +96,61 @@ class Training:
     @property
     def margin(self) -> float | None:
         """The margin to start from."""
-        return self.settings.first_margin(self.train.num_ties, self.train.levels)
+        return self.settings.first_margin(self.train)
 
     @property
     def approximation(self) -> Approximation:
         """That of the settings."""
         return self.settings.approximation_choice.build(self.settings.seed)
 
-    def kernel(self) -> Kernel:
-        """That of the settings as it starts."""
-        train = self.train
-        groups = groups_of(train) if self.groups is None else self.groups or None
-        return self.settings.kernel_choice.build(
-            train.num_features, groups, groups_of(train), self._starts
-        )
-
-    def taste(self) -> Kernel | None:
-        """That of a person's own taste as it starts; None where nobody has one."""
-        choice, train = self.settings.taste_choice, self.train
-        if choice is None:
+    @property
+    def num_inducing(self) -> int | None:
+        """m, None where the approximation has no inducing inputs, or where their number is yet to
+        be found."""
+        settings = self.settings
+        if not settings.approximation_choice.needs_inducing or settings.inducing_share is not None:
             return None
-        groups = groups_of(train)
-        return choice.build(train.num_features, groups, groups, self._starts)
+        return number_of_inducing(len(self.train.distinct_rows()[0]), settings.inducing)
+
+    def sample(self, rng: Generator) -> Duels:
+        """Duels in memory that stand for all of them."""
+        return self.train
+
+    def kernel(self, choice: KernelChoice | None = None) -> Kernel:
+        """That of the settings as it starts, or another one."""
+        raw, choice = groups_of(self.train), choice or self.settings.kernel_choice
+        return choice.build(self.train.num_features, self.groups or raw, raw, self)
+
+    def distance(self, columns: Sequence[int] | None) -> float:
+        """Where lengthscales start, as `KernelStarts` has it."""
+        from sparse_prefgp.analysis.projection import median_distance
+
+        return median_distance(self._seen(columns).distinct_rows()[0], self._rng())
+
+    def projection(self, directions: int, columns: Sequence[int] | None) -> FloatArray:
+        """Where directions start, as `KernelStarts` has it; each is found once."""
+        from sparse_prefgp.analysis.projection import initial_projection
+
+        key = (directions, None if columns is None else tuple(columns))
+        if key not in self._projections:
+            found = initial_projection(self._seen(columns), directions, rng=self._rng())
+            self._projections[key] = found
+        return self._projections[key]
 
     @cached_property
-    def _starts(self) -> _Starts:
-        return _Starts(lambda: self.train, self.settings.seed)
+    def _projections(self) -> dict[Any, FloatArray]:
+        return {}
 
-    def first_inputs(
-        self, rng: np.random.Generator | None = None
-    ) -> FloatArray | AutoInputs | None:
+    def _rng(self) -> Generator:
+        return default_rng(self.settings.seed)
+
+    def _seen(self, columns: Sequence[int] | None) -> Duels:
+        duels = self.sample(self._rng())
+        if columns is None:
+            return duels
+        return Duels.from_events(duels.items[:, list(columns)], duels.events)
+
+    def first_inputs(self, rng: Generator | None = None) -> FloatArray | AutoInputs | None:
         """First inducing inputs, k-means centres of the training items; None where there are none.
 
         Where their number is `auto`, the kernel has its starting values; the `AutoInputs` says why
@@ -170,19 +162,18 @@ class Training:
         from sparse_prefgp.learning.initial import auto_inputs
         from sparse_prefgp.models import kmeans_inputs
 
-        settings, train = self.settings, self.train
-        rng = np.random.default_rng(settings.seed) if rng is None else rng
+        settings, rng = self.settings, self._rng() if rng is None else rng
         if settings.inducing_share is not None:
             kernel = self.kernel()
-            found = auto_inputs("kmeans", train, kernel, rng, share=settings.inducing_share)
-            inputs = seen_by_inducing(kernel, found.inputs)
-            return replace(found, inputs=inputs)
-        if self.num_inducing is None:
+            found = auto_inputs("kmeans", self.train, kernel, rng, share=settings.inducing_share)
+            return replace(found, inputs=seen_by_inducing(kernel, found.inputs))
+        if not settings.approximation_choice.needs_inducing:
             return None
-        rows = train.distinct_rows()[0]
+        rows = self.sample(rng).distinct_rows()[0]
+        number = number_of_inducing(len(rows), settings.inducing)
         if settings.kernel_choice.is_projected:
             rows = seen_by_inducing(self.kernel(), rows)
-        return kmeans_inputs(rows, self.num_inducing, rng)
+        return kmeans_inputs(rows, number, rng)
 
     def model(
         self,
@@ -190,7 +181,7 @@ class Training:
         kernel: Kernel | None = None,
         margin: float | None = None,
         terms: Sequence[Term] | None = None,
-    ) -> PreferenceGP:
+    ) -> Any:
         """The model of the settings before anything is learned.
 
         :param kernel: in place of that of the settings.
@@ -199,39 +190,69 @@ class Training:
         """
         import gpflow
 
-        from sparse_prefgp.models import PreferenceGP
+        from sparse_prefgp.models.likelihood import BOX, JUDGE, Probit
 
-        settings = self.settings
-        model = PreferenceGP(
-            self.train,
+        settings, train = self.settings, self.train
+        # By default each judge has cuts of its own where anything tells of them; with "margin-only"
+        # the margin is found after the utilities.
+        told = settings.tie_model == BOX and (train.num_ties > 0 or train.levels is not None)
+        by = JUDGE if settings.noise_by_group else None
+        likelihood = Probit(
+            settings.noise_variance,
+            by=by,
+            margin=self.margin if margin is None else margin,
+            cuts_by=by if told and not settings.shared_cuts else None,
+            ties=settings.tie_model,
+        )
+        make, more = self._kind_of_model()
+        model = make(
+            train,
             self.kernel() if kernel is None else kernel,
             approximation=self.approximation,
             inducing_variable=inputs,
-            engine=settings.engine_choice.build(),
-            terms=_terms(settings, self.train.covariate_names, self.taste())
-            if terms is None
-            else terms,
-            likelihood=_likelihood(settings, self.train, self.margin if margin is None else margin),
+            terms=self._terms() if terms is None else terms,
+            likelihood=likelihood,
+            **more,
         )
-        _fix(model, settings)
-        if self._covered(model):
+        if model.inducing_variable is not None and (
+            settings.fixed_inducing or self._covered(model)
+        ):
             gpflow.set_trainable(model.inducing_variable, False)
+        if settings.fixed_margin and model.likelihood.margin is not None:
+            gpflow.set_trainable(model.likelihood.margin, False)
         return model
 
-    def _covered(self, model: PreferenceGP) -> bool:
+    def _kind_of_model(self) -> tuple[Any, Record]:
+        """A class, and what else it takes."""
+        from sparse_prefgp.models import PreferenceGP
+
+        return PreferenceGP, {"engine": self.settings.engine_choice.build()}
+
+    def _terms(self) -> list[Term]:
+        from sparse_prefgp.models.registry import term_named
+        from sparse_prefgp.models.terms import Lean, Taste
+
+        settings, taste = self.settings, self.settings.taste_choice
+        terms = Lean.several(settings.leans, self._covariates)
+        terms += map(term_named, settings.terms)
+        return [*terms, *([] if taste is None else [Taste(self.kernel(taste))])]
+
+    @property
+    def _covariates(self) -> tuple[str, ...]:
+        return tuple(self.train.covariate_names)
+
+    def _covered(self, model: Any) -> bool:
         """Whether inducing inputs are all the distinct items, and so the best ones of a bound."""
         from sparse_prefgp.covariances.projected import projection_of
 
-        points = model.inducing_variable
-        if points is None or not self.approximation.is_bound:
-            return False
-        if projection_of(model.kernel) is not None:
+        if not self.approximation.is_bound or projection_of(model.kernel) is not None:
             return False  # where the items are is learned
-        return bool(points.num_inducing == len(self.train.distinct_rows()[0]))
+        number = model.inducing_variable.num_inducing
+        return bool(number == len(self.train.distinct_rows()[0]))
 
-    def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
+    def learning(self, watch: FitCallbacks, rng: Generator) -> Record:
         """What `optimise` is given for duels in memory."""
-        return {"starts": self.settings.starts, "rng": np.random.default_rng(self.settings.seed)}
+        return {"starts": self.settings.starts, "rng": self._rng()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +271,7 @@ class Holdout(Training):
     @property
     def margin(self) -> float | None:
         """The margin to start from."""
-        return self.settings.first_margin(self.table.num_ties, self.table.levels)
+        return self.settings.first_margin(self.table)
 
     @property
     def approximation(self) -> Approximation:
@@ -268,7 +289,7 @@ class Holdout(Training):
     def without_dates(self) -> Holdout:
         """The same duels, to be fitted with utilities of items that stay as they are."""
         settings, choice = self.settings, self.settings.kernel_choice
-        kernel = "+".join("item" if isinstance(x, Moving) else str(x) for x in choice.terms)
+        kernel = "+".join("item" if x.moves else str(x) for x in choice.terms)
         exact = str(settings.approximation_choice)
         plain = replace(settings, dated=False, kernel=kernel, approximation=exact, starts=1)
         return replace(self, settings=plain)
@@ -308,7 +329,7 @@ class Holdout(Training):
         doors = self.table.events.take(self.split.test_rows).pair_doors()
         return Answers.between(*doors.features[doors.decided].T)
 
-    def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
+    def rivals(self, rng: Generator) -> Record:
         """What the model is scored next to."""
         from sparse_prefgp.analysis.rivals import rivals_of
 
@@ -327,7 +348,12 @@ class Holdout(Training):
         if column is not None:
             events = events.saying(block=Codes.of(table.context[column].to_numpy()[rows].tolist()))
         if model.terms.taste is not None and events.person is not None:
-            events = events.saying(person=_nobody_new(events, model))
+            # New people without features are nobody in particular.
+            known = _known_people(events, model.people.described)
+            people = zip(events.person.labels.tolist(), known, strict=True)
+            events = events.saying(
+                person=Codes.of([who if there else None for who, there in people])
+            )
         return [Asked(events, model.inputs.of_items(), sets=sets)]
 
     def asks_for_outcomes(self, model: PreferenceGP) -> bool:
@@ -351,12 +377,10 @@ class Holdout(Training):
 
 
 @dataclass(frozen=True, eq=False)
-class StreamHoldout:
+class StreamHoldout(Training):
     """Rows to learn from, and rows to score on; None holds nothing out."""
 
     streamed: ClassVar[bool] = True
-    settings: FitSettings
-    train: StreamedDuels
     test: StreamedDuels | None
     split: str = "last rows"
     """What separated them: where tables were read, the split of the settings; else the last rows
@@ -418,52 +442,28 @@ class StreamHoldout:
         """Test rows; their duels would cost a pass."""
         return 0 if self.test is None else self.test.num_rows
 
-    def first_inputs(self, rng: np.random.Generator | None = None) -> FloatArray:
-        """First inducing inputs, k-means centres of training rows; rng as for `Training`."""
-        from sparse_prefgp.covariances.projected import seen_by_inducing
-        from sparse_prefgp.models import kmeans_inputs
+    def sample(self, rng: Generator) -> Duels:
+        """Of the training rows, at most 50,000."""
+        return self.train.sample(_SAMPLE, rng)
 
-        rng = np.random.default_rng(self.settings.seed) if rng is None else rng
-        rows, _ = self.train.sample(_SAMPLE, rng).distinct_rows()
-        if self.settings.kernel_choice.is_projected:
-            rows = seen_by_inducing(self.kernel(), rows)
-        return kmeans_inputs(rows, number_of_inducing(len(rows), self.settings.inducing), rng)
-
-    def kernel(self) -> Kernel:
-        """That of the settings as it starts."""
-        train, groups = self.train, groups_of(self.train)
-        return self.settings.kernel_choice.build(train.num_features, groups, groups, self._starts)
-
-    @cached_property
-    def _starts(self) -> _Starts:
-        seed = self.settings.seed
-        return _Starts(lambda: self.train.sample(_SAMPLE, np.random.default_rng(seed)), seed)
-
-    def model(self, inputs: Any) -> StreamedGP:
-        """The model of the settings before anything is learned."""
+    def _kind_of_model(self) -> tuple[Any, Record]:
         from sparse_prefgp.engines import PartitionedEP
         from sparse_prefgp.models.streaming import StreamedGP
 
-        settings, train = self.settings, self.train
-        model = StreamedGP(
-            train,
-            self.kernel(),
-            approximation=settings.approximation_choice.build(settings.seed),
-            inducing_variable=inputs,
-            engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None),
-            terms=_terms(settings, train.scan.covariate_names),
-            likelihood=_likelihood(
-                settings, train, settings.first_margin(train.num_ties, train.levels)
-            ),
-            sites=settings.sites,
-            chunk=settings.chunk,
-            scheduler=settings.scheduler,
-            timeout=settings.timeout,
-        )
-        _fix(model, settings)
-        return model
+        settings = self.settings
+        engine = PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None)
+        own = ("sites", "chunk", "scheduler", "timeout")
+        return StreamedGP, {"engine": engine} | {name: getattr(settings, name) for name in own}
 
-    def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
+    @property
+    def _covariates(self) -> tuple[str, ...]:
+        return tuple(self.train.scan.covariate_names)
+
+    def _covered(self, model: Any) -> bool:
+        """Nobody has counted the items."""
+        return False
+
+    def learning(self, watch: FitCallbacks, rng: Generator) -> Record:
         """What `optimise` is given for duels in chunks alone."""
         settings = self.settings
         return {
@@ -474,11 +474,11 @@ class StreamHoldout:
             "progress": watch.chunk,
         }
 
-    def rivals(self, rng: np.random.Generator) -> dict[str, Any]:
+    def rivals(self, rng: Generator) -> Record:
         """What the model is scored next to, fitted to at most 50,000 training rows."""
         from sparse_prefgp.analysis.rivals import rivals_of
 
-        return rivals_of(self.train.sample(_SAMPLE, rng), rng)
+        return rivals_of(self.sample(rng), rng)
 
     def test_rows(self, model: StreamedGP) -> Iterator[Asked]:
         """The test duels as the model takes them, ties too; or answers about sets."""
@@ -512,11 +512,11 @@ def hold(duels: DuelTable | StreamedDuels, settings: FitSettings) -> Holdout | S
 
 
 def fit_model(
-    training: Training | StreamHoldout,
+    training: Training,
     watch: FitCallbacks = FitCallbacks(),  # noqa: B008
     checkpoint: Checkpoint | None = None,
     inputs: FloatArray | AutoInputs | None = None,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     model: Any = None,
     start: FloatArray | None = None,
 ) -> tuple[Any, Any]:
@@ -535,16 +535,14 @@ def fit_model(
     from sparse_prefgp.learning.tastes import begin_tastes
 
     settings = training.settings
-    rng = np.random.default_rng(settings.seed) if rng is None else rng
+    rng = default_rng(settings.seed) if rng is None else rng
     again = model is not None
     if not again:
         model = training.model(training.first_inputs(rng) if inputs is None else inputs)
-        if settings.priors == WEAK:
-            default_priors(model)
-        if not training.streamed and model.terms.taste is not None:
-            begin_tastes(model)
-    elif settings.priors == WEAK:
+    if settings.priors == WEAK:
         default_priors(model)
+    if not (again or training.streamed or model.terms.taste is None):
+        begin_tastes(model)
     if start is not None:
         InMemory(model, list(model.trainable_variables)).set(start)
 
@@ -563,9 +561,8 @@ def fit_model(
     groups = groups_of(training.train)
     staged = [] if again else settings.kernel_choice.staged(model.kernel, groups)
     if staged:
-        columns = single_columns(training.train.num_features) if groups is None else groups
-        more: dict[str, Any] = {} if training.streamed else {"starts": 1}
-        attributes = [group.columns for group in columns]
+        more: Record = {} if training.streamed else {"starts": 1}
+        attributes = [group.columns for group in groups]
         report = learn_own(model, staged, attributes, report, lambda most: learn(most, **more))
     return model, report
 
@@ -623,7 +620,7 @@ def predict_held_out(holdout: Holdout | StreamHoldout, model: Any, other: Any = 
     from sparse_prefgp.analysis.forecasts import with_forecasts
     from sparse_prefgp.analysis.scoring import score_events
 
-    rivals = holdout.rivals(np.random.default_rng(holdout.settings.seed))
+    rivals = holdout.rivals(default_rng(holdout.settings.seed))
     scored = score_events(
         model,
         rivals,
@@ -642,32 +639,31 @@ def predict_held_out(holdout: Holdout | StreamHoldout, model: Any, other: Any = 
         transform, rows = holdout.train.transform, holdout.split.test_rows
         test = holdout.table.to_duels(rows, transform=transform)
         scored = with_forecasts(scored, model, test)
-    events = holdout.table.events.take(holdout.split.test_rows)
-    return replace(scored, parts=_people_parts(events, model))
-
-
-def _nobody_new(events: Answers, model: PreferenceGP) -> Codes:
-    """Whose preference events are, new people without features being nobody in particular."""
-    assert events.person is not None
-    known = set(map(id_text, model.people.described))
-    labels = events.person.labels.tolist()
-    return Codes.of([label if id_text(label) in known else None for label in labels])
-
-
-def _people_parts(events: Answers, model: PreferenceGP) -> dict[str, BoolArray]:
-    """Which events are of people the model knows, and which of new ones; none without tastes."""
     if model.terms.taste is None:
-        return {}
+        return scored
+    events = holdout.table.events.take(holdout.split.test_rows)
+    known = np.array(_known_people(events, model.people.names), dtype=bool)
+    return replace(scored, parts={"known_people": known, "new_people": ~known})
+
+
+def _known_people(events: Answers, names: Iterable[Any]) -> list[bool]:
+    """Whether each event is the preference of one of these."""
     assert events.person is not None
-    known = set(map(id_text, model.people.names))
-    labels = events.person.labels.tolist()
-    new = np.array([id_text(label) not in known for label in labels], dtype=bool)
-    return {"known_people": ~new, "new_people": new}
+    known = set(map(id_text, names))
+    return [id_text(label) in known for label in events.person.labels.tolist()]
 
 
-def groups_of(train: Duels | StreamedDuels) -> tuple[FeatureGroup, ...] | None:
-    """The features of each raw column, which an additive kernel sums over."""
-    return None if train.transform is None else feature_groups(train.transform)
+def groups_of(
+    train: Duels | StreamedDuels, given: Sequence[Sequence[str]] | None = None
+) -> tuple[FeatureGroup, ...]:
+    """The features of each raw column, which an additive kernel sums over.
+
+    :param given: as `feature_groups` takes it.
+    """
+    if train.transform is not None:
+        return feature_groups(train.transform, given)
+    together.check(feature_groups=given is not None, no_columns=True)
+    return single_columns(train.num_features)
 
 
 def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None) -> Holdout:
@@ -696,23 +692,22 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         integrate=settings.integrate == YES,
         margin_only=settings.tie_model != "box",
     )
-    _warn_of_idle_context(table, settings)
-    _warn_of_people(table, settings)
+    _warn_of_shared(table, settings)
     table = table.keeping_apart(settings.kernel_choice.named_columns)
     column = settings.approximation_choice.column
     if column is not None:
         table = replace(table.using([column]), roles={**table.roles, "block": column})
     table = table.using(split_columns(settings.split))
-    if _all_tied(events):
+    if not events.has_sets and events.ties is not None and events.ties.all():
         warnings.warn(
             f"All {int(events.counts.sum()):,} {events.noun} are ties: as far as they tell all "
             "items are equal, and how long intervals are is what the priors say. None is held out, "
             "as nothing tells of who wins.",
             stacklevel=3,
         )
-        split = split_duels(table, "duels", 0.0, np.random.default_rng(settings.seed))
+        split = split_duels(table, "duels", 0.0, default_rng(settings.seed))
     if split is None:
-        rng = np.random.default_rng(settings.seed)
+        rng = default_rng(settings.seed)
         split = split_duels(
             table, settings.split, settings.test_fraction, rng, max_train=settings.max_train
         )
@@ -723,8 +718,8 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     train = table.to_duels(split.train_rows)
     everything = train
     if not np.array_equal(split.train_rows, np.arange(table.num_rows)):
-        known: dict[str, Any] = {"people_features": train.people_features}
-        everything = table.to_duels(transform=train.transform, **known)
+        people = train.people_features
+        everything = table.to_duels(transform=train.transform, people_features=people)
     if settings.kernel is None and not settings.dated and table.texts and train.transform:
         settings = replace(settings, kernel=default_for(train.transform, settings.stream))
     choice = settings.approximation_choice
@@ -737,52 +732,12 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         missing = [not id_text(label) for label in labels.tolist()]
         where = "row {} of the duels".format
         refuse_cells(missing, labels, choice.column, where, "give each duel a block")
-    count = None
-    if choice.needs_inducing and settings.inducing_share is None:
-        distinct = len(train.distinct_rows()[0])
-        count = number_of_inducing(distinct, settings.inducing)
-        check_inducing_count(count, distinct)
-    holdout = Holdout(settings, train, count, table, split, everything)
+    holdout = Holdout(settings, train, table, split, everything)
+    if isinstance(settings.inducing, int):
+        check_inducing_count(settings.inducing, len(train.distinct_rows()[0]))
     undecided = len(split.test_rows) and not len(holdout.decided_rows)
     together.check(only_ties=undecided and "held-out duels that are all ties", scores=True)
     return holdout
-
-
-def _all_tied(events: Answers) -> bool:
-    """Whether no duel has a winner."""
-    return not events.has_sets and events.ties is not None and bool(events.ties.all())
-
-
-def _likelihood(
-    settings: FitSettings, train: Duels | StreamedDuels, margin: float | None
-) -> Probit:
-    from sparse_prefgp.models.likelihood import BOX, JUDGE, Probit
-
-    # By default each judge has cuts of its own where anything tells of them; with "margin-only" the
-    # margin is found after the utilities.
-    told = settings.tie_model == BOX and (train.num_ties > 0 or train.levels is not None)
-    by = JUDGE if settings.noise_by_group else None
-    return Probit(
-        settings.noise_variance,
-        by=by,
-        margin=margin,
-        cuts_by=by if told and not settings.shared_cuts else None,
-        ties=settings.tie_model,
-    )
-
-
-def _terms(
-    settings: FitSettings, covariates: Sequence[str], taste: Kernel | None = None
-) -> list[Term]:
-    from sparse_prefgp.models.registry import term_named
-    from sparse_prefgp.models.terms import Lean, Taste
-
-    own = map(term_named, settings.terms)
-    return [
-        *Lean.several(settings.leans, covariates),
-        *own,
-        *([] if taste is None else [Taste(taste)]),
-    ]
 
 
 def _check_order(settings: FitSettings, events: Answers, split: Split) -> None:
@@ -820,8 +775,17 @@ def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> 
             f"than {FEWEST_EACH}, which tell no taste from noise"
         )
     else:
-        if settings.noise_by_group and table.events.judge is not None:
-            _warn_of_noise(table.events.judge, person)
+        judge = table.events.judge
+        if settings.noise_by_group and judge is not None:
+            # Where whoever judges is whose preference it is, both say why answers look odd.
+            pairs = len(np.unique(np.stack([judge.numbers, person.numbers], 1), axis=0))
+            if pairs == len(np.unique(person.numbers)) == len(np.unique(judge.numbers)):
+                warnings.warn(
+                    "Each person has a noise and a taste, which duels tell apart only where people "
+                    "judge related pairs again and again; leave out one of them (--noise-by, "
+                    "--person) unless held-out duels ask for both.",
+                    stacklevel=3,
+                )
         _warn_of_contradictions(table.events)
         return settings
     warnings.warn(f"{why}; one utility is fitted for all.", stacklevel=3)
@@ -850,21 +814,10 @@ def _warn_of_contradictions(events: Answers) -> None:
         )
 
 
-def _warn_of_noise(judge: Codes, person: Codes) -> None:
-    """Where whoever judges is whose preference it is: both say why one's answers look odd."""
-    pairs = len(np.unique(np.stack([judge.numbers, person.numbers], 1), axis=0))
-    if pairs == len(np.unique(person.numbers)) == len(np.unique(judge.numbers)):
-        warnings.warn(
-            "Each person has a noise and a taste, which duels tell apart only where people judge "
-            "related pairs again and again; leave out one of them (--noise-by, --person) unless "
-            "held-out duels ask for both.",
-            stacklevel=4,
-        )
-
-
 def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:
     """Refuse effects of items in a context where none of them has more than one."""
-    columns = {group.name: group.columns for group in groups_of(train) or ()}
+    groups = () if train.transform is None else groups_of(train)
+    columns = {group.name: group.columns for group in groups}
     same = np.unique(train.item, return_index=True, return_inverse=True)
     first = same[1][same[2].reshape(-1)]
     for term, names in kernel.item_columns().items():
@@ -877,20 +830,17 @@ def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:
             )
 
 
-def _warn_of_idle_context(table: DuelTable, settings: FitSettings) -> None:
-    if not table.shared or not settings.kernel_choice.cancels_shared:
-        return
-    names = ", ".join(repr(name) for name in table.shared)
-    warnings.warn(
-        f"Winner and loser share their {names}, which cancels in the kernel "
-        f"{settings.kernel_choice}; use one that lets features act together, such as "
-        "linear+matern52.",
-        stacklevel=3,
-    )
-
-
-def _warn_of_people(table: DuelTable, settings: FitSettings) -> None:
+def _warn_of_shared(table: DuelTable, settings: FitSettings) -> None:
+    """Of features that both sides share, and what the kernel or the approximation makes of them."""
     choice, people = settings.approximation_choice, table.described_people
+    if table.shared and settings.kernel_choice.cancels_shared:
+        names = ", ".join(repr(name) for name in table.shared)
+        warnings.warn(
+            f"Winner and loser share their {names}, which cancels in the kernel "
+            f"{settings.kernel_choice}; use one that lets features act together, such as "
+            "linear+matern52.",
+            stacklevel=3,
+        )
     if people and choice.remembers_people:
         warnings.warn(
             f"The approximation {choice} remembers the {people:,} people whose "
@@ -898,13 +848,3 @@ def _warn_of_people(table: DuelTable, settings: FitSettings) -> None:
             "that, though it predicts new people worse; use vfe.",
             stacklevel=3,
         )
-
-
-def _fix(model: PreferenceGP | StreamedGP, settings: FitSettings) -> None:
-    """What the settings say is not to be learned."""
-    import gpflow
-
-    if settings.fixed_inducing and model.inducing_variable is not None:
-        gpflow.set_trainable(model.inducing_variable, False)
-    if settings.fixed_margin and model.likelihood.margin is not None:
-        gpflow.set_trainable(model.likelihood.margin, False)

@@ -7,14 +7,15 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.data.slices import AUTO, DAYS_A_YEAR, SLICES, date_text
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout
 from sparse_prefgp.workflow.kernel_grammar import Moving
 
@@ -43,8 +44,7 @@ OTHERS = ("matern12", "constant+matern12")
 SLOW, MOST_TRIED, TRIAL_SLICES, TRIAL_ITEMS = ("constant+matern12",), 1500, "quarter", 200
 
 
-@dataclass(frozen=True, eq=False)
-class Decided:
+class Decided(NamedTuple):
     """What was decided, and the fit that came of it."""
 
     holdout: Holdout
@@ -52,7 +52,7 @@ class Decided:
     model: PreferenceGP
     report: OptimisationReport
     """Of the model; iterations, evaluations, sweeps and seconds are those of all that was tried."""
-    told: dict[str, Any]
+    told: Record
     """Plain values for `metrics.json`."""
 
 
@@ -77,10 +77,10 @@ def decide_in_time(
     :param is_open: no kernel was named, and the model has the default.
     """
     work = _Deciding(holdout, watch)
-    work.count(report)
+    work.reports.append(report)
     moving = next(term for term in holdout.settings.kernel_choice.terms if isinstance(term, Moving))
     best = _Fitted(model, report, "+".join(moving.kernels), (str(model.in_time.slices),))
-    told: dict[str, Any] = {}
+    told: Record = {}
     if is_open:
         best, told["kernels"] = work.kernel(best)
     if moving.slices == AUTO:
@@ -93,8 +93,7 @@ def decide_in_time(
     return Decided(holdout, best.model, work.counted(best.report), told)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fitted:
+class _Fitted(NamedTuple):
     model: Any
     report: Any
     kernel: str
@@ -105,28 +104,25 @@ class _Fitted:
     hopeful: bool = True
     """Whether more steps may be worth it."""
 
+    def told(self) -> Record:
+        """Plain values for `metrics.json`."""
+        return {"kernel": self.kernel, "slices": self.slices[0], "gain": self.gain}
+
 
 def _is_finer(one: str, other: str) -> bool:
     return [*SLICES].index(one) > [*SLICES].index(other)
-
-
-def _told(fitted: _Fitted) -> dict[str, Any]:
-    return {"kernel": fitted.kernel, "slices": fitted.slices[0], "gain": fitted.gain}
 
 
 class _Deciding:
     """The decisions of one fit, and what they cost."""
 
     def __init__(self, holdout: Holdout, watch: FitCallbacks) -> None:
-        self._holdout, self._watch, self._reports = holdout, watch, list[Any]()
-
-    def count(self, report: OptimisationReport) -> None:
-        self._reports.append(report)
+        self._holdout, self._watch, self.reports = holdout, watch, list[Any]()
 
     def counted(self, report: OptimisationReport) -> OptimisationReport:
         """A report, of the effort of all."""
         names = ("iterations", "evaluations", "failed_evaluations", "sweeps", "seconds")
-        sums = {name: sum(getattr(one, name) for one in self._reports) for name in names}
+        sums = {name: sum(getattr(one, name) for one in self.reports) for name in names}
         return replace(report, **sums)
 
     def learned(self, model: Any, trial: Callable[[Progress], None] | None = None) -> Any:
@@ -144,7 +140,7 @@ class _Deciding:
         report = optimise(
             model, settings.max_iterations, callback=step, least_gain=settings.least_gain
         )
-        self.count(report)
+        self.reports.append(report)
         return report
 
     def asked_again(self, fitted: _Fitted) -> _Fitted:
@@ -160,7 +156,7 @@ class _Deciding:
             fitted = _Fitted(finer, report, fitted.kernel, (*fitted.slices, wanted))
         return fitted
 
-    def kernel(self, first: _Fitted) -> tuple[_Fitted, list[dict[str, Any]]]:
+    def kernel(self, first: _Fitted) -> tuple[_Fitted, list[Record]]:
         """The kernel on which no other one is worth its parameters, or comes back to a mean only
         after all duels; what is to be told.
 
@@ -168,14 +164,14 @@ class _Deciding:
         """
         from sparse_prefgp.learning.limits import hardly_returning
 
-        best, told = first, [_told(first)]
+        best, told = first, [first.told()]
         for name in OTHERS:
             other = self.tried(name, best)
             if name not in SLOW and other.hopeful and not other.report.converged:
                 report = self.learned(other.model)
                 gain = other.gain + report.log_evidence - other.report.log_evidence
-                other = replace(other, report=report, gain=gain)
-            told.append(_told(other))
+                other = other._replace(report=report, gain=gain)
+            told.append(other.told())
             if other.gain >= best.gain + WORTH:
                 told[-1]["returns"] = not any(hardly_returning(other.model))
                 best = other if told[-1]["returns"] else best
@@ -192,7 +188,12 @@ class _Deciding:
         # What costs many times as much is tried on a part of the duels, next to the best one.
         if _is_finer(TRIAL_SLICES, best.slices[-1]):
             base = base.in_time.with_slices(TRIAL_SLICES)
-        part = self._of_rows(base, self._tried_rows())
+        # The last training rows between the items that have most duels.
+        sides = self._holdout.table.events.take(self._holdout.split.train_rows).pairs
+        duels_of_item = np.bincount(sides.reshape(-1))
+        busy = np.isin(sides, duels_of_item.argsort(kind="stable")[-TRIAL_ITEMS:]).all(1)
+        by_date = self._days.argsort(kind="stable")
+        part = self._of_rows(base, by_date[busy[by_date]][-MOST_TRIED:])
         to_beat = self.learned(part).log_evidence
         report = self.learned(self._with_kernel(part, name), _Trial(to_beat + WORTH))
         slices = (str(base.in_time.slices),)
@@ -227,14 +228,6 @@ class _Deciding:
         assert time is not None
         return time[self._holdout.split.train_rows]
 
-    def _tried_rows(self) -> IntArray:
-        """The last training rows between the items that have most duels."""
-        sides = self._holdout.table.events.take(self._holdout.split.train_rows).pairs
-        duels_of_item = np.bincount(sides.reshape(-1))
-        busy = np.isin(sides, duels_of_item.argsort(kind="stable")[-TRIAL_ITEMS:]).all(1)
-        by_date = self._days.argsort(kind="stable")
-        return by_date[busy[by_date]][-MOST_TRIED:]
-
     def _of_rows(self, model: Any, some: IntArray) -> Any:
         """The model of some of the training rows, with copies of its parameters; inference begins
         from its sites."""
@@ -242,8 +235,7 @@ class _Deciding:
 
         holdout, some = self._holdout, np.sort(some)
         rows = holdout.split.train_rows[some]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what was said of the whole
+        with warnings.catch_warnings(action="ignore"):  # what was said of the whole
             duels = holdout.table.to_duels(rows, transform=holdout.train.transform)
             part = replace_parts(model, duels)
         sites = np.zeros((part.graph.num_sites, 2))
@@ -252,7 +244,7 @@ class _Deciding:
         part.inference.start_from(*sites.T)
         return part
 
-    def entry_level(self, fitted: _Fitted) -> tuple[_Fitted, dict[str, Any]]:
+    def entry_level(self, fitted: _Fitted) -> tuple[_Fitted, Record]:
         """With a level at which newcomers come in, where that is worth it; what is to be told."""
         from sparse_prefgp.models import EntryLevel
         from sparse_prefgp.models import replace as replace_parts
@@ -261,7 +253,7 @@ class _Deciding:
         made = replace_parts(model, terms=[*model.terms, EntryLevel()])
         (term,) = made.terms.parts(EntryLevel)
         number = int(np.sum(model.in_time.known.begin > term.after))
-        told: dict[str, Any] = {"after": date_text(term.after), "newcomers": number, "kept": False}
+        told: Record = {"after": date_text(term.after), "newcomers": number, "kept": False}
         if not number:
             return fitted, told
         made.inference.start_from(*model.inference.sites())
@@ -277,7 +269,7 @@ class _Deciding:
         if told["gain"] < WORTH:
             return fitted, told
         told |= {"kept": True, "level": level_of(made)}
-        return replace(fitted, model=made, report=report), told
+        return fitted._replace(model=made, report=report), told
 
     def frozen_at_the_end(self, model: Any) -> float | None:
         """Nats of the last fifth of the training duels, of those that one side won, by a model of
@@ -293,8 +285,7 @@ class _Deciding:
             return None
         before = self._of_rows(model, np.flatnonzero(~late))
         asked = Asked(events.take(rows[late]), before.inputs.of_items())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             scores = score_events(before, {}, [asked]).scores()
         return float(scores[MODEL]["nlp_nats"])
 

@@ -53,8 +53,26 @@ _T = TypeVar("_T")
 _WORD = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^\s()+*,\"'])+")
 
 
+class Term:
+    """Of the tree of a kernel; what is said here holds unless a class says otherwise."""
+
+    columns: tuple[str, ...] = ()
+    """Those that it names, each once."""
+    ard, directions, moves, is_linear, in_context = False, 0, False, False, False
+
+    @property
+    def of_each_item(self) -> bool:
+        """Whether it is an effect of items by themselves or in time."""
+        return self.moves or self == ITEM
+
+    @property
+    def of_items(self) -> bool:
+        """Whether it is an effect of items, by themselves, in a context or in time."""
+        return self.of_each_item or self.in_context
+
+
 @dataclass(frozen=True)
-class Plain:
+class Plain(Term):
     """A kernel by its name."""
 
     name: str
@@ -69,6 +87,11 @@ class Plain:
     leading: int = 0
     """Of how many of the first features; 0 for all."""
 
+    @property
+    def is_linear(self) -> bool:  # type: ignore[override]
+        """Whether it is `linear`."""
+        return self.name == "linear"
+
     def __str__(self) -> str:
         inside = f"({', '.join(map(_written, self.columns))})" if self.columns else ""
         first = f", {self.leading}" if self.leading else ""
@@ -79,18 +102,25 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class ColumnTerm:
+class ColumnTerm(Term):
     """A column that stands for a kernel, in a product with `item`."""
 
     name: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Itself."""
+        return (self.name,)
 
     def __str__(self) -> str:
         return _written(self.name)
 
 
 @dataclass(frozen=True)
-class Moving:
+class Moving(Term):
     """A utility of each item that moves in time."""
+
+    moves = True
 
     kernels: tuple[str, ...]
     """Names of Markov kernels, which are added."""
@@ -103,26 +133,34 @@ class Moving:
 
 
 @dataclass(frozen=True)
-class Product:
+class _Several(Term):
+    parts: tuple[Term, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Of all parts."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.columns))
+
+
+class Product(_Several):
     """Of two factors or more; an item comes first."""
 
-    parts: tuple[Term, ...]
+    @property
+    def in_context(self) -> bool:  # type: ignore[override]
+        """Whether it is an effect of items in a context."""
+        return self.parts[0] == ITEM
 
     def __str__(self) -> str:
         return "*".join(f"({x})" if isinstance(x, Sum) else str(x) for x in self.parts)
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(_Several):
     """Of two terms or more."""
-
-    parts: tuple[Term, ...]
 
     def __str__(self) -> str:
         return "+".join(map(str, self.parts))
 
 
-Term = Plain | ColumnTerm | Moving | Product | Sum
 ITEM = Plain("item")
 PAIR = Plain("pair")
 
@@ -136,36 +174,13 @@ def parsed(text: str) -> tuple[Term, ...]:
         the nearest one; a term twice.
     """
     terms = _Reader(text.strip()).whole()
-    moving = sorted((term for term in terms if _of_each_item(term)), key=lambda term: term == ITEM)
+    moving = sorted((term for term in terms if term.of_each_item), key=lambda term: term == ITEM)
     if len(moving) > 1:
         raise ValueError(
             f"The kernel {text!r} has {moving[0]} and {moving[1]}, of which duels see only the "
             f"sum; keep one of them, or add them up in brackets, as {IN_TIME}(constant+matern12)."
         )
     return terms
-
-
-def columns_of(term: Term) -> tuple[str, ...]:
-    """The columns that a term names, each once."""
-    if isinstance(term, ColumnTerm):
-        return (term.name,)
-    if isinstance(term, Product | Sum):
-        return tuple(dict.fromkeys(name for part in term.parts for name in columns_of(part)))
-    return term.columns if isinstance(term, Plain) else ()
-
-
-def in_context(term: Term) -> bool:
-    """Whether a term of a sum is an effect of items in a context."""
-    return isinstance(term, Product) and term.parts[0] == ITEM
-
-
-def of_items(term: Term) -> bool:
-    """Whether it is an effect of items, by themselves, in a context or in time."""
-    return _of_each_item(term) or in_context(term)
-
-
-def _of_each_item(term: Term) -> bool:
-    return term == ITEM or isinstance(term, Moving)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -267,10 +282,8 @@ class _Reader:
                 f"choose from {', '.join(known)}, a sum such as linear+matern52, or --import its "
                 "module; columns stand in brackets, as linear(price), or in a product with item."
             )
-        staged = isinstance(term, Plain) and term.ard
-        if inside and (
-            staged or isinstance(term, Moving) or term.name not in (*OF_COLUMNS, *own(KERNEL))
-        ):
+        products = (*OF_COLUMNS, *own(KERNEL))
+        if inside and (term.ard or not isinstance(term, Plain) or term.name not in products):
             effects = ", or item*surface for effects in a context" if term == ITEM else ""
             raise ValueError(
                 f"The kernel {self._text!r} has {term} inside a product; write it as a term of its "

@@ -9,9 +9,8 @@ import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,10 +29,7 @@ from sparse_prefgp.workflow.kernel_grammar import (
     Product,
     Sum,
     Term,
-    columns_of,
-    in_context,
     nearest,
-    of_items,
     parsed,
 )
 
@@ -71,8 +67,8 @@ class KernelStarts(Protocol):
 class KernelChoice:
     """A sum of kernels by name."""
 
-    parts: tuple[str, ...]
-    """The terms as the grammar writes them, such as `("linear", "matern52")`."""
+    terms: tuple[Term, ...]
+    """As trees."""
 
     @classmethod
     def parse(cls, text: str) -> KernelChoice:
@@ -90,12 +86,12 @@ class KernelChoice:
         :raises ValueError: what cannot be read, an unknown name (the message has the nearest one),
             or a term twice.
         """
-        return cls(tuple(map(str, parsed(text))))
+        return cls(parsed(text))
 
-    @cached_property
-    def terms(self) -> tuple[Term, ...]:
-        """The terms as trees."""
-        return parsed("+".join(self.parts))
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The terms as the grammar writes them, such as `("linear", "matern52")`."""
+        return tuple(map(str, self.terms))
 
     def build(
         self,
@@ -137,10 +133,16 @@ class KernelChoice:
         maker = _Maker(num_features, features, starts)
         terms: list[Kernel] = []
         for term in self.terms:
-            if isinstance(term, Plain) and term.name.startswith(ADDITIVE):
-                terms += [_of_group(term.name, group, len(groups)) for group in groups]
-            else:
+            if not str(term).startswith(ADDITIVE):
                 terms.append(maker.kernel(term))
+                continue
+            name = STATIONARY_KERNELS[str(term).removeprefix(ADDITIVE)]
+            make = getattr(gpflow.kernels, name)
+            for group in groups:
+                seen = list(group.columns)
+                scales = np.full(len(seen), math.sqrt(len(seen)))
+                kernel = make(variance=1.0 / len(groups), lengthscales=scales, active_dims=seen)
+                terms.append(_limited(kernel))
         return terms[0] if len(terms) == 1 else gpflow.kernels.Sum(terms)
 
     def term_names(
@@ -148,11 +150,12 @@ class KernelChoice:
     ) -> tuple[str, ...]:
         """A name for each term of `build`; those of an additive kernel end in their group."""
         groups = single_columns(num_features) if groups is None else groups
-        names = [
-            [f"{part}[{group.name}]" for group in groups] if part.startswith(ADDITIVE) else [part]
+        ends = [f"[{group.name}]" for group in groups]
+        return tuple(
+            part + end
             for part in self.parts
-        ]
-        return tuple(chain.from_iterable(names))
+            for end in (ends if part.startswith(ADDITIVE) else [""])
+        )
 
     def check_columns(
         self,
@@ -165,67 +168,65 @@ class KernelChoice:
         :param covariates: columns of the duel that have a coefficient instead.
         :raises ValueError: such a column, with the nearest one.
         """
-        known = [] if transform is None else [group.name for group in feature_groups(transform)]
-        for name in self.named_columns if transform is not None else ():
-            assert transform is not None
+        if transform is None:
+            return
+        known = [group.name for group in feature_groups(transform)]
+        for name in self.named_columns:
             if name in known:
                 continue
             if self.lacking(transform) is not None:
-                raise ValueError(
-                    f"The kernel {self} names {self.lacking(transform)}; leave that term out."
+                why = f"{self.lacking(transform)}; leave that term out."
+            elif name in covariates:
+                why = (
+                    f"{name!r}, which is a covariate: it has a coefficient and is no feature; "
+                    "leave it out of the kernel, or make it a context (--context) instead of a "
+                    "covariate."
                 )
-            if name in covariates:
-                raise ValueError(
-                    f"The kernel {self} names {name!r}, which is a covariate: it has a coefficient "
-                    "and is no feature; leave it out of the kernel, or make it a context "
-                    "(--context) instead of a covariate."
+            elif name in transform.dropped:
+                why = (
+                    f"the column {name!r}, which is the same for all training items; leave it out."
                 )
-            if name in transform.dropped:
-                raise ValueError(
-                    f"The kernel {self} names the column {name!r}, which is the same for all "
-                    "training items; leave it out."
-                )
-            if transform.reduced is not None and name in transform.reduced.names:
-                raise ValueError(
-                    f"The kernel {self} names {name!r}, which was reduced ({transform.reduced}); "
-                    "leave the name out, for a kernel of all features, or name directions, such as "
+            elif transform.reduced is not None and name in transform.reduced.names:
+                why = (
+                    f"{name!r}, which was reduced ({transform.reduced}); leave the name out, for a "
+                    "kernel of all features, or name directions, such as "
                     f"{transform.reduced.reduction.names[0]}."
                 )
-            raise ValueError(_no_column(name, known))
+            else:
+                raise ValueError(_no_column(name, known))
+            raise ValueError(f"The kernel {self} names {why}")
 
     @property
     def first_stage(self) -> KernelChoice:
         """The same before columns get a lengthscale each."""
-        terms = [replace(x, ard=False) if isinstance(x, Plain) else x for x in self.terms]
-        return KernelChoice(tuple(map(str, terms)))
+        return KernelChoice(
+            tuple(replace(x, ard=False) if isinstance(x, Plain) else x for x in self.terms)
+        )
 
     @property
     def taste(self) -> KernelChoice:
         """That of a person's own taste, by default: the terms that are neither linear nor effects,
         or the linear ones where there are none, and an effect of each item."""
-        plain = [term for term in self.terms if term != PAIR and not of_items(term)]
-        own = [term for term in plain if not _is_linear(term)] or plain
-        return KernelChoice((*map(str, own), str(ITEM))).first_stage
+        plain = [term for term in self.terms if term != PAIR and not term.of_items]
+        own = [term for term in plain if not term.is_linear] or plain
+        return KernelChoice((*own, ITEM)).first_stage
 
     @property
     def named_columns(self) -> tuple[str, ...]:
         """The columns that terms name, each once."""
-        return columns_of(Sum(self.terms))
+        return Sum(self.terms).columns
 
-    def staged(self, kernel: Kernel, groups: Sequence[FeatureGroup] | None) -> list[Kernel]:
+    def staged(self, kernel: Kernel, groups: Sequence[FeatureGroup]) -> list[Kernel]:
         """The terms of a kernel, made by `build` of the same groups, whose columns get a
         lengthscale each after one for all."""
         from sparse_prefgp.covariances.finite import parts_of
 
-        if not any(map(_is_staged, self.terms)):
+        if not any(term.ard for term in self.terms):
             return []
         parts = parts_of(kernel)
-        counts = [
-            len(groups or ()) if str(term).startswith(ADDITIVE) and groups else 1
-            for term in self.terms
-        ]
+        counts = [len(groups) if part.startswith(ADDITIVE) else 1 for part in self.parts]
         starts = np.cumsum([0, *counts])
-        return [parts[i] for i, x in zip(starts, self.terms, strict=False) if _is_staged(x)]
+        return [parts[i] for i, x in zip(starts, self.terms, strict=False) if x.ard]
 
     @property
     def is_additive(self) -> bool:
@@ -235,30 +236,28 @@ class KernelChoice:
     @property
     def has_items(self) -> bool:
         """Whether items have effects, of themselves, in a context or in time."""
-        return any(map(of_items, self.terms))
+        return any(term.of_items for term in self.terms)
 
     @property
     def in_time(self) -> bool:
         """Whether utilities move in time."""
-        return any(isinstance(term, Moving) for term in self.terms)
+        return any(term.moves for term in self.terms)
 
     @property
     def finite_in_time(self) -> bool:
         """Whether utilities move in time and all other terms have finitely many features, so that
         nothing need be approximated."""
-        return self.in_time and all(
-            isinstance(term, Moving) or _is_linear(term) for term in self.terms
-        )
+        return self.in_time and all(term.moves or term.is_linear for term in self.terms)
 
     @property
     def is_projected(self) -> bool:
         """Whether a term sees learned directions of the features."""
-        return any(isinstance(term, Plain) and term.directions for term in self.terms)
+        return any(term.directions for term in self.terms)
 
     @property
     def only_items(self) -> bool:
         """Whether there is nothing else, so that inducing inputs have nothing to explain."""
-        return all(of_items(term) or term == PAIR for term in self.terms)
+        return all(term.of_items or term == PAIR for term in self.terms)
 
     @property
     def plain(self) -> bool:
@@ -269,14 +268,14 @@ class KernelChoice:
     def cancels_shared(self) -> bool:
         """Whether features that both sides share change nothing."""
         return all(
-            _is_linear(term) or term in (ITEM, PAIR) or isinstance(term, Moving)
+            term.is_linear or term.of_each_item or term == PAIR
             for term in self.terms
             if not str(term).startswith(ADDITIVE)
         )
 
     def item_columns(self) -> dict[str, tuple[str, ...]]:
         """By term, the columns in which effects of items in a context differ."""
-        return {str(term): columns_of(term) for term in self.terms if in_context(term)}
+        return {str(term): term.columns for term in self.terms if term.in_context}
 
     def lacking(self, transform: FeatureTransform | None) -> str | None:
         """A score of words that it names and that the texts of some items do not have, in words;
@@ -300,15 +299,14 @@ class KernelChoice:
         """How many kernel parameters are learned; arguments as for `build`."""
         kernel = self.build(num_features, groups, columns)
         named = len(single_columns(num_features) if columns is None else columns)
-        more = sum((len(columns_of(x)) or named) - 1 for x in self.terms if _is_staged(x))
+        more = sum((len(x.columns) or named) - 1 for x in self.terms if x.ard)
         return more + sum(int(np.prod(p.shape)) for p in kernel.trainable_parameters)
 
     def __str__(self) -> str:
         return "+".join(self.parts)
 
 
-@dataclass(frozen=True)
-class _Maker:
+class _Maker(NamedTuple):
     """Makes kernels of trees."""
 
     num_features: int
@@ -330,9 +328,10 @@ class _Maker:
             made = [getattr(markov, MARKOV_KERNELS[name])() for name in term.kernels]
             in_time = made[0] if len(made) == 1 else markov.MarkovSum(made)
             return ItemInTime(in_time, slices=term.slices)
+        assert isinstance(term, Sum | Product)
         if isinstance(term, Sum):
             return gpflow.kernels.Sum([self.kernel(part) for part in term.parts])
-        if not in_context(term):
+        if not term.in_context:
             return _product([self.kernel(part) for part in term.parts])
         # Levels of several columns count jointly.
         coded = [part for part in term.parts if self._is_coded(part)]
@@ -381,10 +380,10 @@ class _Maker:
         return _limited(SameLevel(active_dims=self._features(Product(terms))))
 
     def _features(self, term: Term) -> list[int]:
-        for name in columns_of(term):
+        for name in term.columns:
             if name not in self.columns:
                 raise ValueError(_no_column(name, tuple(self.columns)))
-        return [i for name in columns_of(term) for i in self.columns[name]]
+        return [i for name in term.columns for i in self.columns[name]]
 
 
 def _product(kernels: list[Kernel]) -> Kernel:
@@ -401,18 +400,7 @@ def _product(kernels: list[Kernel]) -> Kernel:
     return gpflow.kernels.Product(kernels)
 
 
-def _of_group(name: str, group: FeatureGroup, count: int) -> Kernel:
-    """One of so many terms of an additive kernel."""
-    import gpflow
-
-    make = getattr(gpflow.kernels, STATIONARY_KERNELS[name.removeprefix(ADDITIVE)])
-    scales = np.full(len(group.columns), math.sqrt(len(group.columns)))
-    active = list(group.columns)
-    return _limited(make(variance=1.0 / count, lengthscales=scales, active_dims=active))
-
-
-@dataclass(frozen=True)
-class FeatureGroup:
+class FeatureGroup(NamedTuple):
     """Features that one term of an additive kernel sees."""
 
     name: str
@@ -439,13 +427,12 @@ def feature_groups(
         that were dropped because they were constant are passed over.
     :raises ValueError: a column that is not a feature, or that is in two groups.
     """
-    blocks: dict[str, tuple[int, ...]] = {name: (i,) for i, name in enumerate(transform.numeric)}
-    start = len(blocks)
-    for name, levels in zip(transform.categorical, transform.categories, strict=True):
-        blocks[name] = tuple(range(start, start + len(levels)))
-        start += len(levels)
-    directions = transform.feature_names[start:]
-    blocks |= {name: (start + j,) for j, name in enumerate(directions)}
+    sizes = dict.fromkeys(transform.numeric, 1)
+    levels = zip(transform.categorical, transform.categories, strict=True)
+    sizes |= {name: len(known) for name, known in levels}
+    sizes |= dict.fromkeys(transform.feature_names[sum(sizes.values()) :], 1)
+    ends = pairwise(np.cumsum([0, *sizes.values()]).tolist())
+    blocks = {name: tuple(range(*end)) for name, end in zip(sizes, ends, strict=True)}
     names_taken: list[str] = []
     groups: list[FeatureGroup] = []
     for names in given or ():
@@ -487,14 +474,6 @@ def default_for(transform: FeatureTransform, in_chunks: bool = False) -> str | N
         return of_scores(transform, in_chunks)[-1]
     many = MANY_DEFAULT if in_chunks else MANY_OWN
     return many if len(transform.feature_names) > OWN_VARIANCES else None
-
-
-def _is_staged(term: Term) -> bool:
-    return isinstance(term, Plain) and term.ard
-
-
-def _is_linear(term: Term) -> bool:
-    return isinstance(term, Plain) and term.name == "linear"
 
 
 def _no_column(name: str, known: Sequence[str]) -> str:

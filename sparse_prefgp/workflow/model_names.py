@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_choice, check_number
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.registry import APPROXIMATION, own, spelt
 from sparse_prefgp.workflow.kernel_grammar import (
     ADDITIVE_KERNELS,
@@ -36,7 +37,7 @@ DEFAULT_ENGINE = "ep"
 AUTO = "auto"
 
 # By name, the class and what it is made with.
-PLAIN_APPROXIMATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+PLAIN_APPROXIMATIONS: dict[str, tuple[str, Record]] = {
     "exact": ("Exact", {}),
     "dtc": ("DTC", {}),
     "vfe": ("VFE", {}),
@@ -54,7 +55,7 @@ BOUNDS = ("exact", "vfe", "tight-vfe", "tight-vfe-rank", "tight-vfe-logdet")
 # new people .8456 nats a choice by fitc, .8138 by vfe, .8139 by hetero-vfe, .8117 by prior-power.
 REMEMBERING = ("fitc", "pitc")
 SUMMED = ("vfe", "fitc", "dtc", "tight-vfe", "hetero-vfe", "prior-power")
-PLAIN_ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
+PLAIN_ENGINES: dict[str, tuple[str, Record]] = {
     "ep": ("ParallelEP", {}),
     "laplace": ("Laplace", {}),
     "laplace-logit": ("Laplace", {"link": "logit"}),
@@ -157,8 +158,7 @@ class ApproximationChoice:
         if self._own is not None:
             return self._own()
         kind, arguments = PLAIN_APPROXIMATIONS[self.name]
-        made: Approximation = getattr(approximations, kind)(**arguments)
-        return made
+        return getattr(approximations, kind)(**arguments)
 
     def __str__(self) -> str:
         if self.power is not None:
@@ -202,8 +202,7 @@ class EngineChoice:
         if self.power is not None:
             return engines.ParallelEP(site_power=self.power)
         kind, arguments = PLAIN_ENGINES[self.name]
-        made: Engine = getattr(engines, kind)(**arguments)
-        return made
+        return getattr(engines, kind)(**arguments)
 
     def __str__(self) -> str:
         return self.name if self.power is None else f"{self.name}:{self.power:g}"

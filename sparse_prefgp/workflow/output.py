@@ -17,6 +17,7 @@ from sparse_prefgp.disk.folders import held
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.learning.notes import fit_notes, learned_from
 from sparse_prefgp.support import together
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import Picture, Report, Section
@@ -28,7 +29,6 @@ from sparse_prefgp.workflow.folder import (
     REPORT,
     OptionalOutputs,
     check_folder,
-    complete,
     rank_items,
     write_model,
 )
@@ -50,7 +50,7 @@ class FitOutput:
     """How it was optimised, as by `optimise`."""
     settings: FitSettings
     """With names in place of `auto`."""
-    figures: dict[str, Any]
+    figures: Record
     """What `metrics.json` holds, but for the ranking, which is made when it is written."""
     held_out: HeldOut | None = None
     """What was predicted for the held-out duels, None without any."""
@@ -75,7 +75,7 @@ class FitOutput:
         return self.settings.stream
 
     @property
-    def scores(self) -> dict[str, Any]:
+    def scores(self) -> Record:
         """Of the held-out duels that one side won, for `model`, `linear_probit` and `coin`: the
         figures of `metrics.score`; of answers about sets those of `choices` and `rankings`; empty
         without held-out duels."""
@@ -126,7 +126,7 @@ def write_fit(
     *,
     html: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[list[str], dict[str, Any]]:
+) -> tuple[list[str], Record]:
     """Write `metrics.json`, `model/`, `ranking.csv`, `pictures/` and, if asked to, `report.html`.
 
     Model and metrics are on the disk before ranking and drawing begin. What fails of these is left
@@ -145,30 +145,28 @@ def write_fit(
     model, figures = output.model, dict(output.figures)
     written = write_model(folder, model, figures)
     attempts = OptionalOutputs(folder)
+    kept = "refit_fit" if "refit_fit" in figures else "fit"
+    tables: Record = {}
     ranking = None
     if model.duels.has_items:
         ranking = attempts.made(RANKING, lambda: rank_items(model, output.settings.seed, progress))
+        tables[RANKING] = None if ranking is None else ranking.frame
     if ranking is not None:
-        kept = "refit_fit" if "refit_fit" in figures else "fit"
         negative = {"negative_variances_set_to_zero": ranking.negative_variances}
         figures |= {kept: {**figures[kept], **negative}, "ranking": ranking.figures()}
         figures["notes"] = [*dict.fromkeys([*fit_notes(figures), *output.notes])]
-    coefficients = figures["refit_fit" if "refit_fit" in figures else "fit"].get("coefficients")
-    everything = {"program": PROGRAM, **figures, "versions": versions()}
-    people = None
+    if (coefficients := figures[kept].get("coefficients")) is not None:
+        tables[COEFFICIENTS] = require_pandas().DataFrame(coefficients)
     if not output.streamed and model.terms.taste is not None:
-        people = attempts.made(PEOPLE, lambda: people_of(model))
+        tables[PEOPLE] = attempts.made(PEOPLE, lambda: people_of(model))
+    everything = {"program": PROGRAM, **figures, "versions": versions()}
 
     def write(new: Path) -> None:
-        if ranking is not None:
-            (new / RANKING).write_text(csv_of(ranking.frame), encoding="utf-8")
-        if coefficients is not None:
-            table = require_pandas().DataFrame(coefficients)
-            (new / COEFFICIENTS).write_text(csv_of(table), encoding="utf-8")
+        for name, table in tables.items():
+            if table is not None:
+                (new / name).write_text(csv_of(table), "utf-8")
         if output.streamed:
             return
-        if people is not None:
-            (new / PEOPLE).write_text(csv_of(people), encoding="utf-8")
 
         def draw() -> list[Picture]:
             return write_pictures(
@@ -183,30 +181,23 @@ def write_fit(
         pictures = attempts.made(f"{PICTURES}/", draw)
         if pictures is None:
             shutil.rmtree(new / PICTURES, ignore_errors=True)
+
+        def render() -> None:
+            report = fit_report(
+                everything,
+                ranking,
+                pictures or [],
+                command=command_line(),
+                notes=everything["notes"],
+                data_rows=output.data,
+            )
+            (new / REPORT).write_text(as_html(report), "utf-8")
+
         if html:
+            attempts.made(REPORT, render)
 
-            def render() -> str:
-                report = fit_report(
-                    everything,
-                    ranking,
-                    pictures or [],
-                    command=command_line(),
-                    notes=everything["notes"],
-                    data_rows=output.data,
-                )
-                return as_html(report)
-
-            text = attempts.made(REPORT, render)
-            if text is not None:
-                (new / REPORT).write_text(text, encoding="utf-8")
-
-    names = [RANKING] if model.duels.has_items else []
-    if coefficients is not None:
-        names.append(COEFFICIENTS)
-    if not output.streamed:
-        names += [PEOPLE] if model.terms.taste is not None else []
-        names += [f"{PICTURES}/", *([REPORT] if html else [])]
-    return complete(folder, everything, attempts, names, written, write)
+    more = [] if output.streamed else [f"{PICTURES}/", *([REPORT] if html else [])]
+    return attempts.complete(everything, [*tables, *more], written, write)
 
 
 def command_line() -> str | None:

@@ -12,6 +12,7 @@ from sparse_prefgp import plotting
 from sparse_prefgp.analysis.metrics import CHOICES, DUELS, MODEL
 from sparse_prefgp.plotting.canvas import MISSING, SMALL, new_figure, save, shortened_name
 from sparse_prefgp.plotting.surfaces import draw_utility, utility_over_grid
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.tell.report import Picture
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ def write_pictures(
     *,
     report: OptimisationReport | Sequence[float] | None = None,
     held_out: HeldOut | None = None,
-    level: float | None = None,
-    candidates: Sequence[Mapping[str, Any]] = (),
+    candidates: Sequence[Record] = (),
 ) -> list[Picture]:
     """Write the pictures of a fit as PNG files, 7 × 4.5 inches at 150 dots per inch.
 
@@ -63,7 +63,6 @@ def write_pictures(
         leaves out what is drawn of a ranking.
     :param report: what `optimise` returned for it, or its history, for the evidence.
     :param held_out: predictions of held-out duels, for the calibration.
-    :param level: what share the intervals of a ranking hold that is a frame only.
     :param candidates: those of a choice by itself, as `Comparison.to_dict` has them.
     :return: Each with its file, in the order to show them. There is always
         `utilities.png`, where utilities move in time `trajectories.png`, and with features that
@@ -111,7 +110,7 @@ def write_pictures(
         first = [ids[i] for i in np.argsort(ranks, kind="stable")[:TOP]]
         add(
             "utilities",
-            lambda: plotting.utilities(ranking, top=TOP, noise_variance=noise, level=level),
+            lambda: plotting.utilities(ranking, top=TOP, noise_variance=noise),
             "The best items",
             "Utilities with their intervals; where these overlap widely, the order may well be "
             f"another one.{_missing(first)}",
@@ -227,7 +226,7 @@ def _add_people(add: Callable[..., None], model: PreferenceGP) -> None:
     )
 
 
-def _add_candidates(add: Callable[..., None], candidates: Sequence[Mapping[str, Any]]) -> None:
+def _add_candidates(add: Callable[..., None], candidates: Sequence[Record]) -> None:
     """What the candidates of a choice knew about themselves."""
     from sparse_prefgp.analysis.metrics import CalibrationBin
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -17,15 +18,19 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_choice, check_number, is_number
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
 from sparse_prefgp.support.options import (
-    Panel,
     check_fields,
+    held_out,
     is_default,
     names,
+    of_fitting,
+    of_model,
+    of_streams,
     option,
     option_of,
     same_as,
 )
-from sparse_prefgp.support.words import shortened, spelt_like
+from sparse_prefgp.support.plain import Record
+from sparse_prefgp.support.words import dashed, shortened, spelt_like
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import (
     AUTO,
@@ -78,19 +83,19 @@ class FitSettings:
         an option of streams without one.
     """
 
-    split: str = option(default=DEFAULT_SPLIT, panel=Panel.HELD_OUT)
+    split: str = held_out(DEFAULT_SPLIT)
     """What to hold out: duels, items, group:COLUMN, time:COLUMN or given:COLUMN (what has 1 there,
     and not what has 0). With --time the last dates."""
-    test_fraction: float = option(default=DEFAULT_SHARE, least=0.0, below=1.0, panel=Panel.HELD_OUT)
+    test_fraction: float = held_out(DEFAULT_SHARE, least=0.0, below=1.0)
     """Share to hold out; 0 fits to everything and scores nothing."""
-    seed: int = option(default=0, least=0, most=2**63 - 1)
+    seed: int = option(0, least=0, most=2**63 - 1)
     """Seed of everything drawn at random: the same seed gives the same numbers."""
-    approximation: str | None = option(default=None, panel=Panel.MODEL)
+    approximation: str | None = of_model()
     """How the covariance is approximated: exact, dtc, vfe, tight-vfe, tight-vfe-rank,
     tight-vfe-logdet, fitc, hetero-vfe, prior-power:P, pitc:BLOCKS, pitc:COLUMN of the duels or
     subset:SIZE; auto compares some on the training duels. By default vfe, or exact for item effects
     alone."""
-    kernel: str | None = option(default=None, panel=Panel.MODEL)
+    kernel: str | None = of_model()
     """Kernel of the utility: se, matern32, matern52, linear, or item (an effect of each item,
     whatever its features). Also additive-se (a sum over the columns), linear(price, age) (of these
     columns alone), iso(se) (one lengthscale for all), ard(se) (the same, and
@@ -101,9 +106,7 @@ class FitSettings:
     linear where that is as good, above 16 features linear+ard(matern52), above 64 and for vectors
     auto, or item for items without features; with --time linear+item-in-time(wiener), or
     item-in-time(wiener)."""
-    inducing: int | str | None = option(
-        default=None, kind=str, parse=_number_if_one, least=1, panel=Panel.MODEL
-    )
+    inducing: int | str | None = of_model(kind=str, parse=_number_if_one, least=1)
     """Number of inducing inputs; 128, or all distinct items if fewer. auto takes as many as leave
     0.01 of the variance of the duels unexplained at first, auto:SHARE another share.
 
@@ -111,105 +114,133 @@ class FitSettings:
     many as leave that share (0.01) of the prior variance of the training duels unexplained under
     the kernel as it starts, up to 1,024.
     """
-    fixed_inducing: bool = option(default=False, panel=Panel.MODEL)
+    fixed_inducing: bool = of_model(False)
     """Leave inducing inputs where k-means puts them."""
-    max_iterations: int = option(default=DEFAULT_ITERATIONS, least=1, panel=Panel.FITTING)
+    max_iterations: int = of_fitting(DEFAULT_ITERATIONS, least=1)
     """Largest number of optimiser steps."""
-    least_gain: float | None = option(
-        default=LEAST_GAIN,
-        kind=float,
-        parse=lambda number: number or None,
-        above=0.0,
-        panel=Panel.FITTING,
+    least_gain: float | None = of_fitting(
+        LEAST_GAIN, kind=float, parse=lambda number: number or None, above=0.0
     )
     """Stop where ten steps together gain less than this, in nats per duel; 0 continues to the
     optimum or to --max-iterations."""
-    max_train: int | None = option(default=None, least=1, panel=Panel.FITTING)
+    max_train: int | None = of_fitting(least=1)
     """Use at most this many training duels: the last ones of a time split, else a random sample."""
-    noise_variance: float = option(default=0.5, above=0.0, panel=Panel.MODEL)
+    noise_variance: float = of_model(0.5, above=0.0)
     """Variance of the noise of each side of a duel; 0.5 is the standard probit scale."""
-    refit: bool = option(default=False, panel=Panel.FITTING)
+    refit: bool = of_fitting(False)
     """After scoring, fit once more, to all duels, and keep that model."""
-    starts: int = option(default=1, least=1, most=10_000, panel=Panel.FITTING)
+    starts: int = of_fitting(1, least=1, most=10_000)
     """Fit from this many different starting values and keep the best.
 
     Of `optimise`; a refit has one start, the fitted model.
     """
-    margin: float | None = option(default=None, above=0.0, panel=Panel.MODEL)
+    margin: float | None = of_model(above=0.0)
     """By how much a noisy utility must exceed the other for a win; within it a duel is a tie. With
     ties it is learned, from 0.3 by default; without it stays as given."""
-    fixed_margin: bool = option(default=False, panel=Panel.MODEL)
+    fixed_margin: bool = of_model(False)
     """Keep the margin as given."""
-    tie_model: str = option(default="box", panel=Panel.MODEL)
+    tie_model: str = of_model("box")
     """box (a tie says that two items are close) or margin-only (ties tell only how often duels are
     tied, and nothing of who is better)."""
-    priors: str = option(default="weak", panel=Panel.FITTING)
+    priors: str = of_fitting("weak")
     """weak (weak priors of all that is learned, so that few duels do not make anything certain) or
     none (the evidence alone decides)."""
-    integrate: str = option(default=AUTO, panel=Panel.FITTING)
+    integrate: str = of_fitting(AUTO)
     """auto, yes or no: predictions average over what is not known of the hyperparameters; auto does
     so where intervals would be longer by 1 % or more, of duels in memory and without dates."""
-    noise_by_group: bool = option(default=False, flag="noise-by", of_command=False)
+    noise_by_group: bool = option(False, flag="noise-by", of_command=False)
     """Learn the noise of each group."""
-    leans: str | Sequence[Any] = option(default=(), flag="lean-by", of_command=False)
+    leans: str | Sequence[Any] = option((), flag="lean-by", of_command=False)
     """Which labels lean by which covariates, as `Lean` takes them."""
-    terms: Sequence[str] = option(default=(), flag="term", of_command=False)
+    terms: Sequence[str] = option((), flag="term", of_command=False)
     """Terms of one's own, by name."""
-    shared_cuts: bool = option(default=False, needs="noise_by_group", panel=Panel.MODEL)
+    shared_cuts: bool = of_model(False, needs="noise_by_group")
     """With --noise-by: one margin of ties, and the same cuts of grades, for all judges; by default
     each has a factor of its own."""
-    tastes: bool = option(default=False, flag="person", of_command=False)
+    tastes: bool = option(False, flag="person", of_command=False)
     """Learn a taste of each person besides what all prefer."""
-    taste: str | None = option(default=None, needs="tastes", panel=Panel.MODEL)
+    taste: str | None = of_model(needs="tastes")
     """Kernel of each person's own taste, in the words of --kernel; by default the stationary part
     of --kernel, or the linear one, and an effect of each item."""
-    dated: bool = option(default=False, flag="time", of_command=False)
+    dated: bool = option(False, flag="time", of_command=False)
     """Let the utilities of items move in time, unless the kernel says otherwise."""
-    engine: str = option(default=DEFAULT_ENGINE, panel=Panel.MODEL)
+    engine: str = of_model(DEFAULT_ENGINE)
     """How inference is done: ep, laplace, laplace-logit (logistic noise), variational or
     power-ep:P. What auto compares is fitted by ep.
 
     Engine of inference, by name; with `laplace-logit` the noise variance is ignored.
     """
-    stream: bool = option(default=False, panel=Panel.STREAMS)
+    stream: bool = of_streams(False)
     """Read the duels in chunks, for more than fit into memory: --duels is a Parquet file or a
     folder of such files, with columns winner and loser, or winner_x and loser_x for every feature x
     and no --items. A folder is always read so. The last rows are held out. Tables that are not
     Parquet are read whole, split as asked, and the model is computed in chunks."""
-    parts: int = option(default=1, least=1, most=100_000, needs="stream", panel=Panel.STREAMS)
+    parts: int = of_streams(1, least=1, most=100_000, needs="stream")
     """With --stream: cut the duels into this many parts."""
-    scheduler: str | None = option(default=None, needs="stream", panel=Panel.STREAMS)
+    scheduler: str | None = of_streams(needs="stream")
     """With --stream: where the parts work, local or the address of a Dask scheduler.
 
     Where the parts are: `local`, an address, or None for this process.
     """
-    gradients: str = option(default=CHUNKS, needs="stream", panel=Panel.STREAMS)
+    gradients: str = of_streams(CHUNKS, needs="stream")
     """With --stream: chunks, exact, or subset:ROWS, of random rows, with inference on all duels at
     the end."""
-    polish: int = option(default=0, least=0, needs="gradients", panel=Panel.STREAMS)
+    polish: int = of_streams(0, least=0, needs="gradients")
     """With --gradients subset: this many exact steps on all duels after it."""
-    sites: Path | None = option(default=None, needs="stream", panel=Panel.STREAMS)
+    sites: Path | None = of_streams(needs="stream")
     """With --stream: a new .npy file for two numbers for each duel, in place of memory."""
-    local_sweeps: int = option(default=1, least=0, needs="parts", panel=Panel.STREAMS)
+    local_sweeps: int = of_streams(1, least=0, needs="parts")
     """With --parts: sweeps of a part over its own duels in a round; 0 until it has settled, at most
     50."""
-    chunk: int | None = option(default=None, least=1, needs="stream", panel=Panel.STREAMS)
+    chunk: int | None = of_streams(least=1, needs="stream")
     """With --stream: duels worked on at a time; by default chosen by sizes and free memory."""
-    timeout: float | None = option(default=None, above=0.0, needs="scheduler", panel=Panel.STREAMS)
+    timeout: float | None = of_streams(above=0.0, needs="scheduler")
     """With --scheduler: seconds after which a part that has not answered is rebuilt on another
     worker; by default ten times what the slowest took in the last round, at least 60."""
-    inducing_share: float | None = field(init=False, repr=False)
-    approximation_choice: ApproximationChoice = field(init=False, repr=False)
-    kernel_choice: KernelChoice = field(init=False, repr=False)
-    taste_choice: KernelChoice | None = field(init=False, repr=False)
-    engine_choice: EngineChoice = field(init=False, repr=False)
 
-    def first_margin(self, num_ties: int, levels: tuple[str, ...] | None = None) -> float | None:
-        """The margin to start from, for duels of which so many are ties.
+    @cached_property
+    def inducing_share(self) -> float | None:
+        """What `auto` may leave unexplained; None for a number."""
+        if not isinstance(self.inducing, str):
+            return None
+        name, colon, number = self.inducing.strip().lower().partition(":")
+        try:
+            share = float(number) if colon else SHARE
+        except ValueError:
+            share = math.nan
+        if name != AUTO:
+            check_number("inducing", self.inducing, least=1, whole=True, hint=f", or {AUTO}")
+        label, hint = f"The share of inducing {self.inducing!r}", f", such as {AUTO}:0.1"
+        check_number(label, share, above=0.0, below=1.0, hint=hint)
+        return share
 
-        :param levels: of grades; an odd number has ties among them.
-        """
-        tied = num_ties or (levels is not None and len(levels) % 2)
+    @cached_property
+    def kernel_choice(self) -> KernelChoice:
+        """That of the settings, by default one for all."""
+        usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
+        return KernelChoice.parse(_named(self.kernel) or usual)
+
+    @cached_property
+    def taste_choice(self) -> KernelChoice | None:
+        """None without tastes."""
+        own = None if self.taste is None else KernelChoice.parse(self.taste)
+        return (own or self.kernel_choice.taste) if self.tastes else None
+
+    @cached_property
+    def approximation_choice(self) -> ApproximationChoice:
+        """That of the settings, by default exact where that costs nothing."""
+        exact = self.kernel_choice.only_items or self.kernel_choice.finite_in_time
+        usual = "exact" if exact else DEFAULT_APPROXIMATION
+        return ApproximationChoice.parse(_named(self.approximation) or usual)
+
+    @cached_property
+    def engine_choice(self) -> EngineChoice:
+        """That of the settings."""
+        return EngineChoice.parse(self.engine)
+
+    def first_margin(self, duels: Any) -> float | None:
+        """The margin to start from, for duels of which some may be ties, also as grades."""
+        tied = duels.num_ties or (duels.levels is not None and len(duels.levels) % 2)
         return DEFAULT_MARGIN if self.margin is None and tied else self.margin
 
     def __post_init__(self) -> None:
@@ -218,16 +249,11 @@ class FitSettings:
         self._check_kinds()
         together.check(chunks=self.stream, **self._needing_memory())
         check_fields(self)
-        engine = EngineChoice.parse(self.engine)
-        share = _share(self.inducing) if isinstance(self.inducing, str) else None
+        engine, share = self.engine_choice, self.inducing_share
         check_choice("tie_model", self.tie_model, ("box", "margin-only"))
         check_choice("priors", self.priors, ("none", "weak"))
         check_choice("integrate", self.integrate, (AUTO, YES, NO))
-        usual = DEFAULT_IN_TIME if self.dated else DEFAULT_KERNEL
-        kernel = KernelChoice.parse(_named(self.kernel) or usual)
-        alone = kernel.only_items
-        default = "exact" if alone or kernel.finite_in_time else DEFAULT_APPROXIMATION
-        approximation = ApproximationChoice.parse(_named(self.approximation) or default)
+        kernel, approximation = self.kernel_choice, self.approximation_choice
         called, inducing = f"the approximation {approximation}", approximation.needs_inducing
         subset = self.gradients_kind == SUBSET and f"the gradients {self.gradients}"
         together.check(
@@ -243,7 +269,7 @@ class FitSettings:
             fixed_margin=self.fixed_margin,
             in_time=self.dated and self.is_automatic,
             auto=self.is_automatic,
-            effects_of_items_alone=alone and f"the kernel {kernel}",
+            effects_of_items_alone=kernel.only_items and f"the kernel {kernel}",
             inducing=inducing and called,
             no_inducing=not inducing and called,
             inducing_variable=self.inducing is not None and f"--inducing {self.inducing}",
@@ -255,18 +281,10 @@ class FitSettings:
             sites=self.sites is not None,
             scheduler=self.scheduler is not None,
         )
-        object.__setattr__(self, "inducing_share", share)
-        object.__setattr__(self, "approximation_choice", approximation)
-        object.__setattr__(self, "kernel_choice", kernel)
-        object.__setattr__(self, "taste_choice", self._taste_of(kernel))
-        object.__setattr__(self, "engine_choice", engine)
+        if self.taste is not None:
+            KernelChoice.parse(self.taste)
         if self.stream and (self.gradients_kind != SUBSET or self.subset is None):
             check_choice("gradients", self.gradients, (CHUNKS, SUBSET), ", subset:ROWS")
-
-    def _taste_of(self, kernel: KernelChoice) -> KernelChoice | None:
-        if not self.tastes:
-            return None
-        return kernel.taste if self.taste is None else KernelChoice.parse(self.taste)
 
     def of(self, table: DuelTable) -> FitSettings:
         """The settings for a table, whose items may have no features.
@@ -326,8 +344,6 @@ class FitSettings:
         if isinstance(self.sites, str):
             object.__setattr__(self, "sites", Path(self.sites))
         for one in fields(self):
-            if not one.init:
-                continue
             value = getattr(self, one.name)
             if isinstance(value, np.generic):
                 value = value.item()
@@ -348,10 +364,10 @@ class FitSettings:
         asked = {}
         for one in fields(self):
             value = getattr(self, one.name, None)
-            flag = option_of(one).flag or one.name.replace("_", "-")
-            if flag.replace("-", "_") in together.IN_MEMORY and not is_default(one, value):
+            name = (option_of(one).flag or one.name).replace("-", "_")
+            if name in together.IN_MEMORY and not is_default(one, value):
                 shown = "" if value is True else f" {value}"
-                asked[flag.replace("-", "_")] = f"the option --{flag}{shown}"
+                asked[name] = f"the option --{dashed(name)}{shown}"
         return asked
 
 
@@ -362,7 +378,7 @@ class CompareSettings:
     :raises ValueError: a number that makes no sense.
     """
 
-    folds: int = option(default=DEFAULT_FOLDS, least=2)
+    folds: int = option(DEFAULT_FOLDS, least=2)
     """Each part is held out once.
 
     In how many parts the duels, items or groups are cut, each held out once. Every fold counts the
@@ -370,7 +386,7 @@ class CompareSettings:
     1 there; their standard errors are over duels (or over people, or the sets that duels come
     from).
     """
-    by: str | npt.ArrayLike = option(default="duels", flag="--split", kind=str)
+    by: str | npt.ArrayLike = option("duels", flag="--split", kind=str)
     """What a fold holds out: duels, items, group:COLUMN, or time:COLUMN (one fold, the last 1/folds
     of the duels) or given:COLUMN (one fold, what has 1 there).
 
@@ -380,14 +396,14 @@ class CompareSettings:
     """
     seed: int = same_as(FitSettings, "seed")
     """Of folds, thinning and first inducing inputs."""
-    max_iterations: int = option(default=COMPARE_ITERATIONS, least=1)
+    max_iterations: int = option(COMPARE_ITERATIONS, least=1)
     """Largest number of optimiser steps of each fit.
 
     Of the optimiser, for each fit; see `optimise`.
     """
     least_gain: float | None = same_as(FitSettings, "least_gain")
     """Of the optimiser, for each fit; see `optimise`."""
-    max_train: int | None = option(default=20_000, kind=int, least=1)
+    max_train: int | None = option(20_000, kind=int, least=1)
     """Use at most this many training duels for each fit.
 
     The training duels of a fold are thinned to so many at random, the latest ones for `time`; the
@@ -398,14 +414,14 @@ class CompareSettings:
     fixed_inducing: bool = same_as(FitSettings, "fixed_inducing")
     """Leave inducing inputs where k-means puts them."""
     groups: Sequence[Sequence[str]] | None = option(
-        default=None, kind=str, parse=lambda text: [names(group) for group in text.split(";")]
+        kind=str, parse=lambda text: [names(group) for group in text.split(";")]
     )
     """Columns that additive kernels take together: a,b;c,d. Others stay single.
 
     Columns that additive kernels take together; see `feature_groups`. `Duels` that did not come
     from a table have a group for each column.
     """
-    race: bool = option(default=True, flag="--no-race")
+    race: bool = option(True, flag="--no-race")
     """Fit also those that are clearly behind on every fold.
 
     After 15 steps on the first fold, from where the others continue, and after each fold give up
@@ -413,16 +429,16 @@ class CompareSettings:
     differences between duels; after 15 steps not the one with the highest log evidence of those
     without effects of items whose evidence is exact or a bound.
     """
-    leans: str | Sequence[Any] = option(default=(), of_command=False)
+    leans: str | Sequence[Any] = option((), of_command=False)
     """Which labels lean by which covariates, as `Lean` takes them."""
-    enough: int | None = option(default=None, least=1)
+    enough: int | None = option(least=1)
     """Stop after the fold with which so many duels were scored; by default all folds are.
 
     Stop after the fold with which so many duels were scored, the second one at least, or once all
     candidates but one were given up, as answers to a question that needs no more; None takes all
     folds.
     """
-    time_budget: float | None = option(default=None, above=0.0)
+    time_budget: float | None = option(above=0.0)
     """Start no fit after this many seconds.
 
     Seconds; no fit begins after them. What is chosen then depends on the machine. Those of fits
@@ -442,13 +458,15 @@ class CompareSettings:
         return FitSettings(
             kernel=candidate.kernel,
             approximation=candidate.approximation,
-            seed=self.seed,
             max_iterations=self.max_iterations,
-            least_gain=self.least_gain,
-            noise_variance=self.noise_variance,
-            fixed_inducing=self.fixed_inducing,
-            leans=self.leans,
+            **alike(self),
         )
+
+
+def alike(settings: FitSettings | CompareSettings) -> Record:
+    """What a fit and a comparison that belong together have in common."""
+    names = ("seed", "least_gain", "noise_variance", "fixed_inducing", "leans")
+    return {name: getattr(settings, name) for name in names}
 
 
 T = TypeVar("T")
@@ -457,9 +475,9 @@ T = TypeVar("T")
 def settings_from(
     kind: type[T],
     settings: T | None,
-    options: Mapping[str, Any],
+    options: Record,
     what: str,
-    usual: Mapping[str, Any] | None = None,
+    usual: Record | None = None,
     *,
     also: Sequence[str] = (),
 ) -> T:
@@ -471,7 +489,7 @@ def settings_from(
     :raises ValueError: an option that there is not, or one along with settings; settings of another
         kind.
     """
-    known = [*also, *(one.name for one in fields(cast(Any, kind)) if one.init)]
+    known = [*also, *(one.name for one in fields(cast(Any, kind)))]
     for name in options:
         if name not in known:
             near = spelt_like(name, known)
@@ -500,16 +518,3 @@ def is_auto(name: str | None) -> bool:
 
 def _named(name: str | None) -> str | None:
     return None if is_auto(name) else name
-
-
-def _share(text: str) -> float:
-    name, colon, number = text.strip().lower().partition(":")
-    try:
-        share = float(number) if colon else SHARE
-    except ValueError:
-        share = math.nan
-    if name != AUTO:
-        check_number("inducing", text, least=1, whole=True, hint=f", or {AUTO}")
-    hint = f", such as {AUTO}:0.1"
-    check_number(f"The share of inducing {text!r}", share, above=0.0, below=1.0, hint=hint)
-    return share

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.random import default_rng
 
 from sparse_prefgp.analysis.metrics import GRADES, OUTCOMES
 from sparse_prefgp.analysis.verdicts import no_better_than_a_coin, said_of_a_coin
 from sparse_prefgp.learning.notes import fit_notes, notes_of
 from sparse_prefgp.support.machine import release_unused
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import some_of
 from sparse_prefgp.workflow.automatic import Automatic, choose, linear_if_as_good, settled
+from sparse_prefgp.workflow.checkpoints import Checkpoints
 from sparse_prefgp.workflow.fit_metrics import (
     data_figures,
     fit_figures,
@@ -34,8 +37,6 @@ from sparse_prefgp.workflow.folder import (
 )
 from sparse_prefgp.workflow.holdout import (
     FitCallbacks,
-    Holdout,
-    StreamHoldout,
     fit_model,
     hold,
     integrated,
@@ -58,7 +59,6 @@ from sparse_prefgp.workflow.reporting import (
     UNDATED,
     WRITING,
     Reporter,
-    SilentReporter,
 )
 from sparse_prefgp.workflow.settings import (
     DEFAULT_SPLIT,
@@ -70,39 +70,16 @@ from sparse_prefgp.workflow.sites_files import sites_kept_if_done
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.scoring import HeldOut
-    from sparse_prefgp.learning.checkpoint import Checkpoint
-    from sparse_prefgp.learning.report import OptimisationReport
     from sparse_prefgp.models import PreferenceGP
 
 # What `fit` takes by name along with settings.
 SOURCES = tuple(one.name for one in fields(Sources) if one.name not in ("items", "duels"))
 
 
-class FitCheckpoints(Protocol):
-    """What a killed fit resumes from."""
-
-    @property
-    def resumes(self) -> bool:
-        """Whether there is something to resume from."""
-        ...
-
-    def stage(self, name: str) -> Checkpoint | None:
-        """That of one run of the optimiser."""
-        ...
-
-    def comparison(self) -> tuple[Path | None, bool]:
-        """Where a comparison keeps its fits, and whether it resumes from some."""
-        ...
-
-    def reporting(self) -> AbstractContextManager[None]:
-        """Around the whole fit: says what was kept of it when it ends before its end."""
-        ...
-
-
 class FitResult(NamedTuple):
     """A fit as it is reported: figures as in `metrics.json`, and what the optimiser says."""
 
-    figures: Mapping[str, Any]
+    figures: Record
     report: Any
 
 
@@ -115,7 +92,7 @@ def fit(
     overwrite: bool = False,
     html: bool = False,
     reporter: Reporter | None = None,
-    checkpoints: FitCheckpoints | None = None,
+    checkpoints: Checkpoints | None = None,
     **options: Any,
 ) -> FitOutput:
     """Split duels, fit a model to the training ones, score it on the others, and say what to know.
@@ -173,17 +150,17 @@ def run_fit(
     overwrite: bool = False,
     html: bool = False,
     reporter: Reporter | None = None,
-    checkpoints: FitCheckpoints | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> FitOutput:
     """What `fit` does, of values that have been checked."""
     place = None if out is None else Path(out)
     check_page(html, place, settings)
-    work = _OneFit(reporter or SilentReporter(), checkpoints or _NoCheckpoints(), place)
+    work = _OneFit(reporter or Reporter(), checkpoints or Checkpoints(), place)
     with alone(place), work.checkpoints.reporting():
         if place is not None:  # before a large table is read in vain
             check_folder(place, overwrite or work.checkpoints.resumes)
         try:
-            return _fitted(sources, settings, work, html)
+            return work.run(sources, settings, html)
         except KeyboardInterrupt as error:
             if not work.kept or str(error):
                 raise
@@ -192,192 +169,160 @@ def run_fit(
             ) from error
 
 
-def _fitted(sources: Sources, settings: FitSettings, work: _OneFit, html: bool) -> FitOutput:
-    with heard(work.warned), sites_kept_if_done(settings, work.checkpoints.resumes):
-        with work.reporter.started(READING, sources) as progress:
-            table = sources.read(settings, progress)
-        release_unused()
-        work.reporter.done(READING, table)
-        settings = settled(table, settings)
-        chosen = work.chosen(table, settings)
-        holdout = hold(table, settings if chosen is None else chosen.settings)
-        work.reporter.done(HOLDING, holdout)
-        with work.reporter.started(LOADING):
-            figures = data_figures(holdout)
-        if chosen is not None:
-            figures["automatic"] = chosen.to_dict()
-        is_open = settings.kernel is None
-        holdout, model, report = work.fitted(holdout, figures, is_open)
-        if isinstance(holdout, Holdout) and model.inputs.layout.dated:
-            figures["in_time"] = {**figures.get("in_time", {}), **time_figures(model)}
-        plain = work.beside(holdout, model, figures, is_open)
-        held_out = work.scored(holdout, model, figures, plain)
-        if isinstance(holdout, Holdout) and holdout.settings.refit:
-            model, report = work.fitted_again(holdout, model, figures)
-        figures["seconds"] = time.perf_counter() - work.began
-        notes = figures["notes"] = work.notes(figures)
-        data = () if isinstance(holdout, StreamHoldout) else holdout.everything.summary().rows()
-        output = FitOutput(model, report, holdout.settings, figures, held_out, tuple(notes), data)
-        if work.place is not None:
-            with work.reporter.started(WRITING) as progress:
-                names, more = write_fit(work.place, output, html=html, progress=progress)
-            figures.update(more)
-            work.reporter.done(WRITING, names)
-    return output
-
-
-@dataclass(frozen=True, eq=False)
 class _OneFit:
-    """One fit on its way: who hears of it, and where it is kept."""
+    """One fit on its way: who hears of it, where it is kept, and what is known of it so far.
 
-    reporter: Reporter
-    checkpoints: FitCheckpoints
-    place: Path | None
-    warned: list[str] = field(default_factory=list)
-    """All warnings so far."""
-    kept: list[str] = field(default_factory=list)
-    """Which models are on the disk."""
-    began: float = field(default_factory=time.perf_counter)
+    :ivar warned: all warnings so far.
+    :ivar kept: which models are on the disk.
+    """
+
+    def __init__(self, reporter: Reporter, checkpoints: Checkpoints, place: Path | None) -> None:
+        self.reporter, self.checkpoints, self.place = reporter, checkpoints, place
+        self.warned, self.kept = list[str](), list[str]()
+        self.figures: Record = {}
+        self.holdout: Any = None
+        self.model: Any = None
+        self.report: Any = None
+
+    def run(self, sources: Sources, settings: FitSettings, html: bool) -> FitOutput:
+        """From the table to what was written."""
+        began, figures, reporter = perf_counter(), self.figures, self.reporter
+        with heard(self.warned), sites_kept_if_done(settings, self.checkpoints.resumes):
+            with reporter.started(READING, sources) as progress:
+                table = sources.read(settings, progress)
+            release_unused()
+            reporter.done(READING, table)
+            settings = settled(table, settings)
+            chosen = self.chosen(table, settings)
+            self.holdout = hold(table, settings if chosen is None else chosen.settings)
+            holdout = self.holdout
+            reporter.done(HOLDING, holdout)
+            with reporter.started(LOADING):
+                figures |= data_figures(holdout)
+            if chosen is not None:
+                figures["automatic"] = chosen.to_dict()
+            is_open = settings.kernel is None
+            self.fit(is_open)
+            held_out = self.scored(self.beside(is_open))
+            if not holdout.streamed and self.holdout.settings.refit:
+                self.fit_again()
+            figures["seconds"] = perf_counter() - began
+            notes = figures["notes"] = self.notes()
+            data = () if holdout.streamed else holdout.everything.summary().rows()
+            output = FitOutput(
+                self.model,
+                self.report,
+                self.holdout.settings,
+                figures,
+                held_out,
+                tuple(notes),
+                data,
+            )
+            if self.place is not None:
+                with reporter.started(WRITING) as progress:
+                    names, more = write_fit(self.place, output, html=html, progress=progress)
+                figures |= more
+                reporter.done(WRITING, names)
+        return output
 
     def chosen(self, duels: Any, settings: FitSettings) -> Automatic | None:
         """What takes the place of `auto` in the settings, None without any."""
         if not settings.is_automatic:
             return None
         prepare(duels, settings)  # what can be refused is refused before the comparison
-        place, resume = self.checkpoints.comparison()
+        place, resume = self.checkpoints.file()
         with self.reporter.started(COMPARING) as progress:
-            chosen = choose(
-                duels,
-                settings,
-                kernel=settings.kernel,
-                approximation=settings.approximation,
-                checkpoint=place,
-                resume=resume,
-                callback=progress,
-            )
+            chosen = choose(duels, settings, checkpoint=place, resume=resume, callback=progress)
         self.reporter.done(COMPARING, chosen)
         return chosen
 
-    def fitted(
-        self, holdout: Holdout | StreamHoldout, figures: dict[str, Any], is_open: bool
-    ) -> tuple[Holdout | StreamHoldout, Any, Any]:
-        """The duels with the settings as they were decided, the model of the training ones, and
-        what the optimiser says of it.
+    def fit(self, is_open: bool) -> None:
+        """Fit the model of the training duels, and settle what only a fit can tell of the kernel.
 
         :param is_open: no kernel was named.
         """
-        rng = np.random.default_rng(holdout.settings.seed)
+        holdout, figures, settings = self.holdout, self.figures, self.holdout.settings
+        rng = default_rng(settings.seed)
         with self.reporter.started(PLACING):
             inputs = holdout.first_inputs(rng)
         if inputs is not None and not isinstance(inputs, np.ndarray):  # a number that was found
             figures["automatic_inducing"] = inputs.to_dict()
             self.reporter.done(PLACING, inputs)
         with self.reporter.started(FITTING, holdout) as watch:
+            watch = watch or FitCallbacks()
             # Of a subset nothing is kept.
-            settings = holdout.settings
             part = settings.stream and settings.gradients_kind == SUBSET
             checkpoint = None if part else self.checkpoints.stage(FIT_FILE)
-            model, report = fit_model(holdout, watch or FitCallbacks(), checkpoint, inputs, rng)
-            holdout, model, report = self._decided(
-                holdout, model, report, inputs, watch or FitCallbacks(), figures, is_open
-            )
-            model = integrated(model, holdout.settings)
-        self._keep("fit", holdout, model, report, figures)
-        return holdout, model, report
+            self.model, self.report = fit_model(holdout, watch, checkpoint, inputs, rng)
+            dated, decided = self.model.inputs.layout.dated, None
+            if not holdout.streamed and dated:
+                decided = decide_in_time(holdout, self.model, self.report, watch, is_open)
+            elif not holdout.streamed and settings.kernel is None:
+                decided = linear_if_as_good(holdout, self.model, self.report, inputs)
+            if decided is not None:
+                self.holdout, self.model = decided.holdout, decided.model
+                self.report = decided.report
+                if decided.told:
+                    figures["in_time" if dated else "next_to_linear"] = decided.told
+            self.model = integrated(self.model, self.holdout.settings)
+        self.keep("fit")
+        if not holdout.streamed and dated:
+            figures["in_time"] = {**figures.get("in_time", {}), **time_figures(self.model)}
 
-    @staticmethod
-    def _decided(
-        holdout: Holdout | StreamHoldout,
-        model: Any,
-        report: Any,
-        inputs: Any,
-        watch: FitCallbacks,
-        figures: dict[str, Any],
-        is_open: bool,
-    ) -> tuple[Holdout | StreamHoldout, Any, Any]:
-        """What `fitted` returns, after what only a fit can tell of the kernel."""
-        if isinstance(holdout, StreamHoldout):
-            return holdout, model, report
-        if model.inputs.layout.dated:
-            name, decided = "in_time", decide_in_time(holdout, model, report, watch, is_open)
-        elif holdout.settings.kernel is None:
-            name = "next_to_linear"
-            decided = linear_if_as_good(holdout, model, report, inputs)
-        else:
-            return holdout, model, report
-        if decided.told:
-            figures[name] = decided.told
-        return decided.holdout, decided.model, decided.report
-
-    def fitted_again(
-        self, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]
-    ) -> tuple[PreferenceGP, OptimisationReport]:
+    def fit_again(self) -> None:
         """The same of all duels."""
-        with self.reporter.started(REFITTING, holdout) as watch:
+        with self.reporter.started(REFITTING, self.holdout) as watch:
             checkpoint = self.checkpoints.stage(REFIT_FILE)
-            again, report = refit_model(holdout, model, watch or FitCallbacks(), checkpoint)
-            again = integrated(again, holdout.settings)
-        self._keep("refit_fit", holdout, again, report, figures)
-        return again, report
+            again, self.report = refit_model(
+                self.holdout, self.model, watch or FitCallbacks(), checkpoint
+            )
+            self.model = integrated(again, self.holdout.settings)
+        self.keep("refit_fit")
 
-    def notes(self, figures: Mapping[str, Any]) -> list[str]:
+    def notes(self) -> list[str]:
         """What to know about the fit so far, each once."""
-        return [*dict.fromkeys([*fit_notes(figures), *self.warned])]
+        return [*dict.fromkeys([*fit_notes(self.figures), *self.warned])]
 
-    def _keep(
-        self,
-        name: str,
-        holdout: Holdout | StreamHoldout,
-        model: Any,
-        report: Any,
-        figures: dict[str, Any],
-    ) -> None:
+    def keep(self, name: str) -> None:
         """On the disk at once, whatever comes after it."""
-        found = figures[name] = fit_figures(holdout, model, report)
-        figures["notes"] = self.notes(figures)
+        found = self.figures[name] = fit_figures(self.holdout, self.model, self.report)
+        self.figures["notes"] = self.notes()
         if self.place is not None:
-            write_model(self.place, model, figures)
+            write_model(self.place, self.model, self.figures)
             self.kept.append(name)
-        self.reporter.done(FITTING, FitResult(found, report))
+        self.reporter.done(FITTING, FitResult(found, self.report))
         for note in notes_of(found):
             self.reporter.note(note)
 
-    def beside(
-        self, holdout: Holdout | StreamHoldout, model: Any, figures: dict[str, Any], is_open: bool
-    ) -> PreferenceGP | None:
+    def beside(self, is_open: bool) -> PreferenceGP | None:
         """A plainer model of the same duels, to be scored next to it: with tastes one without,
         after what is known of people; of dates with no kernel named one without dates. None for
         others, or without held-out duels."""
-        if isinstance(holdout, StreamHoldout):
+        holdout, stage, name = self.holdout, ALIKE, "fit_alike"
+        if holdout.streamed:
             return None
-        stage, name = ALIKE, "fit_alike"
-        if model.terms.taste is not None:
-            figures["people"] = people_figures(model)
+        if self.model.terms.taste is not None:
+            self.figures["people"] = people_figures(self.model)
             plain = holdout.without_tastes()
-        elif model.inputs.layout.dated and is_open:
+        elif self.model.inputs.layout.dated and is_open:
             stage, name, plain = UNDATED, "fit_without_dates", holdout.without_dates()
         else:
             return None
         if not holdout.num_test:
             return None
         with self.reporter.started(stage, plain) as watch:
-            found, report = fit_model(plain, watch or FitCallbacks())
-        figures[name] = fit_figures(plain, found, report)
-        return found
+            model, report = fit_model(plain, watch or FitCallbacks())
+        self.figures[name] = fit_figures(plain, model, report)
+        return model
 
-    def scored(
-        self,
-        holdout: Holdout | StreamHoldout,
-        model: Any,
-        figures: dict[str, Any],
-        plain: PreferenceGP | None = None,
-    ) -> HeldOut | None:
+    def scored(self, plain: PreferenceGP | None) -> HeldOut | None:
         """What was predicted for the held-out duels, None where there are none."""
+        holdout, figures = self.holdout, self.figures
         if not holdout.num_test:
             self.reporter.done(SCORING, figures)
             return None
         with self.reporter.started(SCORING):
-            found = predict_held_out(holdout, model, plain)
+            found = predict_held_out(holdout, self.model, plain)
             figures["held_out"] = found.scores()
             if found.parts:
                 figures["held_out_people"] = found.part_scores()
@@ -394,28 +339,13 @@ class _OneFit:
             figures["held_out_unseen_pairs"] = unseen
         self.reporter.done(SCORING, figures)
         if no_better_than_a_coin(figures["held_out"]):
-            unused = [] if isinstance(holdout, StreamHoldout) else holdout.table.unused
+            unused = [] if holdout.streamed else holdout.table.unused
             others = f" Columns that were not read: {some_of(unused)}." * bool(unused)
             warnings.warn(said_of_a_coin(figures["held_out"], others), stacklevel=2)
         return found
 
 
-class _NoCheckpoints:
-    resumes = False
-
-    def stage(self, name: str) -> None:
-        return None
-
-    def comparison(self) -> tuple[None, bool]:
-        return None, False
-
-    def reporting(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
-def settings_of(
-    sources: Sources, settings: FitSettings | None, options: Mapping[str, Any]
-) -> FitSettings:
+def settings_of(sources: Sources, settings: FitSettings | None, options: Record) -> FitSettings:
     """How these are fitted: `settings`, or what is made of options by name.
 
     :raises ValueError: what `settings_from` and `FitSettings` raise.

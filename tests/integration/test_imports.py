@@ -176,6 +176,7 @@ LATE = {
     "support/kmeans.py": {"sklearn"},
     "support/machine.py": {"tensorflow"},
     "support/normals.py": {"scipy"},
+    "workflow/checkpoints.py": {"learning"},
     "workflow/comparison.py": {"analysis", "learning"},
     "workflow/failures.py": {"tensorflow"},
     "workflow/fit_metrics.py": {"analysis", "covariances", "learning", "models"},

@@ -379,7 +379,8 @@ def test_a_comparison_has_no_ties_and_the_choice_leaves_them_out(table: DuelTabl
         spg.compare(["linear/exact"], table)
     with refused("comparison", "ties"):
         spg.compare(["linear/exact"], table.to_duels())
-    found = choose(table, FitSettings(max_iterations=1), kernel="linear", approximation="exact")
+    settings = FitSettings(max_iterations=1, kernel="linear", approximation="exact")
+    found = choose(table, settings)
     assert "Ties were left out" in found.reason
 
 

@@ -15,7 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.disk import folders
 from sparse_prefgp.learning.lbfgs import LbfgsState
 from sparse_prefgp.workflow import comparison as compare_module
-from sparse_prefgp.workflow.comparison import FoldFit
+from sparse_prefgp.workflow.finished import FinishedFit
 from sparse_prefgp.workflow.folder import (
     CANDIDATES,
     CHECKPOINTS,
@@ -173,12 +173,12 @@ def test_an_interrupted_choice_goes_on(
     """Ctrl-C in the comparison, then in the fit; no candidate is fitted a second time."""
     calls: list[tuple[str, int]] = []
 
-    def candidate_fit(candidate: Candidate, train: Any, test: Any, **_: Any) -> FoldFit:
+    def candidate_fit(candidate: Candidate, train: Any, test: Any, **_: Any) -> FinishedFit:
         calls.append((str(candidate), hash(test.sides.tobytes())))
         if len(calls) == 5:
             raise KeyboardInterrupt
         nats = 0.5 if candidate.kernel == "se" else 0.501
-        return FoldFit(np.full(len(test), -nats), -0.5, True)
+        return FinishedFit(np.full(len(test), -nats), -0.5, True)
 
     monkeypatch.setattr(compare_module, "fit_candidate", candidate_fit)
     out, auto = tmp_path / "out", ("--kernel", "auto", "--refit")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.workflow import comparison as compare_module
-from sparse_prefgp.workflow.comparison import FoldFit
+from sparse_prefgp.workflow.finished import FinishedFit
 from sparse_prefgp.workflow.model_names import Candidate
 
 N, T = 10, 60
@@ -45,8 +45,8 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """Nats of each candidate in place of a fit."""
     nats: dict[str, float] = {}
 
-    def fit(candidate: Candidate, train: Any, test: Any, **more: Any) -> FoldFit:
-        return FoldFit(np.full(len(test), -nats[str(candidate)]), -0.6, True)
+    def fit(candidate: Candidate, train: Any, test: Any, **more: Any) -> FinishedFit:
+        return FinishedFit(np.full(len(test), -nats[str(candidate)]), -0.6, True)
 
     monkeypatch.setattr(compare_module, "fit_candidate", fit)
     return nats
@@ -89,7 +89,7 @@ def test_a_stopped_comparison_goes_on(
     place, calls = tmp_path / "kept", []
     stub = compare_module.fit_candidate
 
-    def counted(*arguments: Any, **more: Any) -> FoldFit:
+    def counted(*arguments: Any, **more: Any) -> FinishedFit:
         calls.append(str(arguments[0]))
         if len(calls) == 4:
             raise KeyboardInterrupt

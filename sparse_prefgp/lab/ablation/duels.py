@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator, default_rng
 
 from sparse_prefgp import datasets
 from sparse_prefgp.data import splits
@@ -24,13 +24,12 @@ from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
 DATA, SPLIT, INPUTS, ITEMS, COINS = range(5)
 
 
-def stream(seed: int, number: int) -> np.random.Generator:
+def stream(seed: int, number: int) -> Generator:
     """The random numbers of a seed for one purpose."""
-    return np.random.default_rng([seed, number])
+    return default_rng([seed, number])
 
 
-@dataclass(frozen=True, eq=False)
-class PartedDuels:
+class PartedDuels(NamedTuple):
     """A table and which of its rows are for training and for testing."""
 
     table: DuelTable
@@ -61,18 +60,15 @@ def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -
         that is not there, a part without duels, a seed that is the number of no group.
     :raises ConnectionError: a set that cannot be fetched.
     """
-    return _parted(data, split, max_train, seed, tuple(sources(data).items()))
+    return _parted(data, _Parting(split, max_train, seed), tuple(sources(data).items()))
 
 
 @lru_cache(maxsize=2)
-def _parted(
-    data: Data, split: SplitSettings, max_train: int | None, seed: int, _: tuple[Any, ...]
-) -> PartedDuels:
+def _parted(data: Data, how: _Parting, _: tuple[Any, ...]) -> PartedDuels:
     """Anew where the files have changed."""
     if data.made is not None:
-        table, utilities = made_duels(data.made, stream(seed, DATA))
-        return _rows(table, split, max_train, seed, utilities)
-    never = splits.split_columns(split.by)
+        return how.rows(*made_duels(data.made, stream(how.seed, DATA)))
+    never = splits.split_columns(how.split.by)
     if data.files is not None:
         files = data.files
         table = read_table(
@@ -83,14 +79,14 @@ def _parted(
             covariates=files.covariates,
             labels=files.labels,
         )
-        return _rows(table, split, max_train, seed)
+        return how.rows(table)
     known = _set(data)
     if isinstance(known, datasets.RegressionSet):
         assert data.regression is not None
-        return _from_targets(known, data.regression, split, max_train, seed)
+        return how.from_targets(known, data.regression)
     if data.test == "gold":
-        return _gold_tested(known, split, max_train, seed)
-    return _rows(known.table(never_features=never), split, max_train, seed)
+        return how.gold_tested(known)
+    return how.rows(known.table(never_features=never))
 
 
 def _set(data: Data) -> datasets.DuelSet | datasets.RegressionSet:
@@ -116,91 +112,85 @@ def _set(data: Data) -> datasets.DuelSet | datasets.RegressionSet:
     return known
 
 
-def _rows(
-    table: DuelTable,
-    split: SplitSettings,
-    max_train: int | None,
-    seed: int,
-    utilities: FloatArray | None = None,
-) -> PartedDuels:
-    """Training and test rows of a seed."""
-    rng = stream(seed, SPLIT)
-    if split.test_fraction is not None:
-        rows = splits.split_duels(table, split.by, split.test_fraction, rng, max_train=max_train)
-        return PartedDuels(table, rows, utilities)
-    known = splits.group_labels(table, split.by)
-    if seed >= len(known):
-        (column,) = splits.split_columns(split.by)
-        raise ValueError(
-            f"The seed {seed} is the number of no group: there are {len(known)} values of "
-            f"{column!r}, numbered from 0; give seeds below {len(known)}."
+class _Parting(NamedTuple):
+    """How duels are parted."""
+
+    split: SplitSettings
+    max_train: int | None
+    seed: int
+
+    def rows(self, table: DuelTable, utilities: FloatArray | None = None) -> PartedDuels:
+        """Training and test rows of a seed."""
+        split, seed, rng = self.split, self.seed, stream(self.seed, SPLIT)
+        most = {"max_train": self.max_train}
+        if split.test_fraction is not None:
+            rows = splits.split_duels(table, split.by, split.test_fraction, rng, **most)
+            return PartedDuels(table, rows, utilities)
+        known = splits.group_labels(table, split.by)
+        if seed >= len(known):
+            (column,) = splits.split_columns(split.by)
+            raise ValueError(
+                f"The seed {seed} is the number of no group: there are {len(known)} values of "
+                f"{column!r}, numbered from 0; give seeds below {len(known)}."
+            )
+        rows = splits.leave_one_out(table, split.by, known[seed], rng, **most)
+        return PartedDuels(table, rows, utilities, known[seed])
+
+    def from_targets(self, known: datasets.RegressionSet, how: Regression) -> PartedDuels:
+        """Items are parted first, then pairs are drawn within each part (Chu & Ghahramani 2005)."""
+        rng = stream(self.seed, SPLIT)
+        if self.split.test_fraction is not None:
+            train, test = splits.item_parts(len(known.target), self.split.test_fraction, rng)
+        elif known.parts is not None:
+            train, test = known.parts
+        else:
+            raise ValueError(
+                f"The data set {known.about.name!r} has no standard parts; give a test_fraction."
+            )
+        if how.items is not None and how.items < len(train):
+            train = np.sort(rng.choice(train, how.items, replace=False))
+        made = datasets.duels_from_targets(
+            known,
+            stream(self.seed, DATA),
+            duels=(how.duels, how.test_duels),
+            parts=(train, test),
+            noise=how.noise,
         )
-    rows = splits.leave_one_out(table, split.by, known[seed], rng, max_train=max_train)
-    return PartedDuels(table, rows, utilities, known[seed])
-
-
-def _from_targets(
-    known: datasets.RegressionSet,
-    how: Regression,
-    split: SplitSettings,
-    max_train: int | None,
-    seed: int,
-) -> PartedDuels:
-    """Items are parted first, then pairs are drawn within each part (Chu & Ghahramani 2005)."""
-    rng = stream(seed, SPLIT)
-    if split.test_fraction is not None:
-        train, test = splits.item_parts(len(known.target), split.test_fraction, rng)
-    elif known.parts is not None:
-        train, test = known.parts
-    else:
-        raise ValueError(
-            f"The data set {known.about.name!r} has no standard parts; give a test_fraction."
+        first, second = (np.flatnonzero(made.part == part) for part in (0, 1))
+        wording = (
+            f"{how.duels:,} duels within {len(train):,} training items, {how.test_duels:,} within "
+            f"{len(test):,} test items"
         )
-    if how.items is not None and how.items < len(train):
-        train = np.sort(rng.choice(train, how.items, replace=False))
-    numbers = (how.duels, how.test_duels)
-    made = datasets.duels_from_targets(
-        known, stream(seed, DATA), duels=numbers, parts=(train, test), noise=how.noise
-    )
-    first, second = (np.flatnonzero(made.part == part) for part in (0, 1))
-    wording = (
-        f"{how.duels:,} duels within {len(train):,} training items, {how.test_duels:,} within "
-        f"{len(test):,} test items"
-    )
-    rows = splits.given_rows(first, second, wording, rng, max_train=max_train)
-    return PartedDuels(made.table(), rows, made.utilities)
+        rows = splits.given_rows(first, second, wording, rng, max_train=self.max_train)
+        return PartedDuels(made.table(), rows, made.utilities)
+
+    def gold_tested(self, known: datasets.DuelSet) -> PartedDuels:
+        """Votes to learn from, gold duels of what is held out to be tested on."""
+        pd = require_pandas()
+        parts = [known.duels.assign(source="votes"), known.gold.assign(source="gold")]
+        both: Any = pd.concat(parts, ignore_index=True)
+        # What the gold duels lack, such as who judged, is not a context that a split could need.
+        both = both.dropna(axis="columns")
+        ignore = [name for name in known.about.ignore if name in known.items.columns]
+        never = splits.split_columns(self.split.by)
+        table = read_table(known.items, both, ignore=ignore, never_features=never)
+        whole = self._replace(max_train=None).rows(table)
+        source, split = table.context["source"].to_numpy(), whole.split
+        train = split.train_rows[source[split.train_rows] == "votes"]
+        test = split.test_rows[source[split.test_rows] == "gold"]
+        if not len(test):
+            raise ValueError(f"No gold duel is held out with the seed {self.seed}; hold out more.")
+        wording = (
+            f"{split.description.rstrip('.')}; learned from votes, tested on {len(test):,} gold "
+            "duels"
+        )
+        rng, most = stream(self.seed, SPLIT), self.max_train
+        dropped = split.dropped
+        rows = splits.given_rows(train, test, wording, rng, max_train=most, dropped=dropped)
+        return PartedDuels(table, rows, group=whole.group)
 
 
-def _gold_tested(
-    known: datasets.DuelSet, split: SplitSettings, max_train: int | None, seed: int
-) -> PartedDuels:
-    """Votes to learn from, gold duels of what is held out to be tested on."""
-    pd = require_pandas()
-    both: Any = pd.concat(
-        [known.duels.assign(source="votes"), known.gold.assign(source="gold")], ignore_index=True
-    )
-    ignore = [name for name in known.about.ignore if name in known.items.columns]
-    # What the gold duels lack, such as who judged, is not a context that a split could need.
-    shared = [name for name in both.columns if not both[name].isna().any()]
-    table = read_table(
-        known.items, both[shared], ignore=ignore, never_features=splits.split_columns(split.by)
-    )
-    whole = _rows(table, split, None, seed)
-    source = table.context["source"].to_numpy()
-    train = whole.split.train_rows[source[whole.split.train_rows] == "votes"]
-    test = whole.split.test_rows[source[whole.split.test_rows] == "gold"]
-    if not len(test):
-        raise ValueError(f"No gold duel is held out with the seed {seed}; hold out more.")
-    wording = (
-        f"{whole.split.description.rstrip('.')}; learned from votes, tested on {len(test):,} gold "
-        "duels"
-    )
-    rng, dropped = stream(seed, SPLIT), whole.split.dropped
-    rows = splits.given_rows(train, test, wording, rng, max_train=max_train, dropped=dropped)
-    return PartedDuels(table, rows, group=whole.group)
-
-
-def made_duels(made: SyntheticData, rng: np.random.Generator) -> tuple[DuelTable, FloatArray]:
+def made_duels(made: SyntheticData, rng: Generator) -> tuple[DuelTable, FloatArray]:
     """Random duels between items with normal features, and the utilities (n,) that decided them.
 
     The larger utility wins, after either side has got normal noise of its own.
@@ -217,9 +207,7 @@ def made_duels(made: SyntheticData, rng: np.random.Generator) -> tuple[DuelTable
     return read_table(numbered(items), pd.DataFrame({"winner": winners, "loser": losers})), utility
 
 
-def drawn_utility(
-    made: SyntheticData, features: FloatArray, rng: np.random.Generator
-) -> FloatArray:
+def drawn_utility(made: SyntheticData, features: FloatArray, rng: Generator) -> FloatArray:
     """One draw (n,) from the Gaussian process at the features (n, D)."""
     import gpflow
 

@@ -9,13 +9,14 @@ import subprocess
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import default_rng
 
 from sparse_prefgp.analysis import metrics
 from sparse_prefgp.analysis.rivals import KNOWS_NOTHING, linear_probit
@@ -27,6 +28,7 @@ from sparse_prefgp.lab.kl import divergences
 from sparse_prefgp.lab.measures import MEASURES
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.mistakes import is_mistake
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.registry import APPROXIMATION, own
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.support.words import counted
@@ -36,7 +38,6 @@ from sparse_prefgp.workflow.holdout import Holdout
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
 
-Record = dict[str, Any]
 DONE, FAILED = "done", "failed"
 SCORES = ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
 
@@ -109,7 +110,7 @@ def failure(error: BaseException) -> Record:
     }
 
 
-def reasons(records: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def reasons(records: Iterable[Record]) -> dict[str, list[str]]:
     """Why runs failed, the most frequent reason first, each with the runs that it ended."""
     runs: dict[str, list[str]] = {}
     for record in records:
@@ -118,7 +119,7 @@ def reasons(records: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     return dict(sorted(runs.items(), key=lambda pair: -len(pair[1])))
 
 
-def failed_runs(records: Iterable[Mapping[str, Any]]) -> str:
+def failed_runs(records: Iterable[Record]) -> str:
     """How many of some runs failed, and why the first did; empty where none did."""
     failed = [record for record in records if record["status"] == FAILED]
     if not failed:
@@ -168,7 +169,7 @@ def _baseline(
     run: RunSettings, holdout: Holdout, utilities: FloatArray | None, clock: fitting.Clock
 ) -> dict[str, float]:
     items = holdout.train.items
-    is_coin, rng = run.approximation == COIN, np.random.default_rng(run.seed)
+    is_coin, rng = run.approximation == COIN, default_rng(run.seed)
     with clock("fit"):
         rival = KNOWS_NOTHING if is_coin else linear_probit(holdout.train, rng=rng)
     log_p = rival.predict(holdout.test_wins(), items).log_first

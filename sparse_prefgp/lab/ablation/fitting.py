@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 # Distinct test items on which predictive distributions are compared.
 COMPARED_ITEMS = 500
-# Where each way of choosing inducing inputs starts, as `initial_inputs` calls it.
-METHODS = {"random": "random", "kmeans": "kmeans", "greedy": "variance", LEARNED: "kmeans"}
+# Where ways of choosing inducing inputs start, if `initial_inputs` calls it otherwise.
+METHODS = {"greedy": "variance", LEARNED: "kmeans"}
 # Unconstrained values of a kernel's parameters by GPflow's paths: one at a limit has no other.
 FreeValues = Mapping[str, FloatArray]
 
@@ -111,9 +111,9 @@ class Clock:
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
-        started = time.perf_counter()
+        started = perf_counter()
         yield
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - started
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - started
 
 
 def held_out(study: Study, run: RunSettings) -> tuple[Holdout, PartedDuels]:
@@ -162,8 +162,8 @@ def start_model(
                 parameter.assign(np.broadcast_to(np.asarray(value, dtype=float), parameter.shape))
     inputs = None
     if run.inducing is not None:
-        method, rng = METHODS[run.inducing_inputs], stream(run.seed, INPUTS)
-        inputs = initial_inputs(method, holdout.train, kernel, run.inducing, rng)
+        how, rng = run.inducing_inputs, stream(run.seed, INPUTS)
+        inputs = initial_inputs(METHODS.get(how, how), holdout.train, kernel, run.inducing, rng)
     model = holdout.model(inputs, kernel, None if reference is None else reference.margin)
     if run.is_fixed:
         gpflow.set_trainable(model.kernel, False)

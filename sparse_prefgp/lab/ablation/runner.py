@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -13,20 +12,21 @@ from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.fetching import sha256
 from sparse_prefgp.disk.folders import check_place, check_replaceable, contents, held, write_file
 from sparse_prefgp.lab.ablation.duels import parted, sources
-from sparse_prefgp.lab.ablation.execution import DONE, FAILED, Record, execute, failure, new_record
+from sparse_prefgp.lab.ablation.execution import DONE, FAILED, execute, failure, new_record
 from sparse_prefgp.lab.ablation.fitting import Reference, make_reference, read_reference
 from sparse_prefgp.lab.ablation.runs import RunSettings, expand, reference_of
 from sparse_prefgp.lab.ablation.study import Study
 from sparse_prefgp.lab.measures import MEASURES
 from sparse_prefgp.support.machine import limit_threads
 from sparse_prefgp.support.own_modules import OwnModules
-from sparse_prefgp.support.plain import plain
+from sparse_prefgp.support.plain import Record, plain
 from sparse_prefgp.support.quiet import held_back_stderr
 from sparse_prefgp.support.workers import client_of, processes
 
@@ -92,7 +92,7 @@ def run_study(
     :raises ChildProcessError: a process was killed.
     :raises KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
-    folder, started, own = Path(out), time.perf_counter(), own or OwnModules()
+    folder, started, own = Path(out), perf_counter(), own or OwnModules()
     with held(folder, "study"):
         settings = study.model_dump(mode="json")
         modules = {name: sha256(path) for name, path in own.load().items()}
@@ -106,7 +106,7 @@ def run_study(
         new = 0
 
         def tell(models: tuple[int, int] | None = None) -> None:
-            seconds = time.perf_counter() - started
+            seconds = perf_counter() - started
             failed = sum(record["status"] == FAILED for record in records.values())
             left = seconds / new * (len(todo) - new) if new and models is None else None
             what = "runs" if models is None else "exact models"
@@ -137,9 +137,20 @@ def run_study(
             ) from error
         finally:
             if records:
-                _write_table(folder, records.values())
+                # One row a run: what it is, how it went, and its figures, by name.
+                nested = ("metrics", "notes", "seconds", "versions", "traceback")
+                rows = [
+                    {name: value for name, value in record.items() if name not in nested}
+                    | {name: record["metrics"].get(name) for name in MEASURES}
+                    for record in sorted(records.values(), key=lambda record: record["number"])
+                ]
+                whole = dict.fromkeys(("inducing", "max_train"), "Int64")
+                frame = require_pandas().DataFrame(rows).astype(whole)
+                buffer = io.BytesIO()
+                frame.astype(dict.fromkeys(MEASURES, float)).to_parquet(buffer, index=False)
+                write_file(folder / TABLE, buffer.getvalue())
     failed = tuple(record for record in records.values() if record["status"] == FAILED)
-    return StudyResult(folder, len(runs), new, failed, time.perf_counter() - started)
+    return StudyResult(folder, len(runs), new, failed, perf_counter() - started)
 
 
 def read_records(folder: Path) -> dict[str, Record]:
@@ -150,26 +161,27 @@ def read_records(folder: Path) -> dict[str, Record]:
     records = []
     for path in (folder / RUNS).glob("*.json"):
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = json.loads(path.read_text("utf-8"))
             if record["run"] != path.stem or not isinstance(record["metrics"], dict):
                 raise ValueError
-            records.append((int(record["number"]), record))
+            record["number"] = int(record["number"])
+            records.append(record)
         except (OSError, ValueError, KeyError, TypeError):
             raise ValueError(
                 f"The record {str(path)!r} is damaged or of another version; remove that file, and "
                 "its run is done again."
             ) from None
-    return {record["run"]: record for _, record in sorted(records, key=lambda pair: pair[0])}
+    return {one["run"]: one for one in sorted(records, key=lambda record: record["number"])}
 
 
-def read_about(folder: Path) -> dict[str, Any]:
+def read_about(folder: Path) -> Record:
     """What `study.json` says: the whole study, and checksums of the files it is of.
 
     :raises ValueError: it is damaged or of another program.
     """
     path = folder / STUDY
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = json.loads(path.read_text("utf-8"))
         if about["program"] != PROGRAM or not isinstance(about["study"]["name"], str):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError):
@@ -179,7 +191,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     return dict(about)
 
 
-def _check_folder(folder: Path, about: dict[str, Any]) -> bool:
+def _check_folder(folder: Path, about: Record) -> bool:
     """Whether a folder is new; refuse one of something else."""
     is_new = not (folder / STUDY).exists()
     check_replaceable(folder, sorted(contents(folder)) if is_new else (), "a study")
@@ -203,7 +215,7 @@ def _check_folder(folder: Path, about: dict[str, Any]) -> bool:
     return False
 
 
-def _compared(about: dict[str, Any]) -> dict[str, Any]:
+def _compared(about: Record) -> Record:
     """What decides the runs: not the title, the order of what is listed, or where files are."""
     study = about["study"] | about["sources"]
     del study["title"]
@@ -215,22 +227,8 @@ def _compared(about: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write_table(folder: Path, records: Iterable[Record]) -> None:
-    """One row a run: what it is, how it went, and its figures, by name."""
-    nested = ("metrics", "notes", "seconds", "versions", "traceback")
-    rows = [
-        {name: value for name, value in record.items() if name not in nested}
-        | {name: record["metrics"].get(name) for name in MEASURES}
-        for record in sorted(records, key=lambda record: record["number"])
-    ]
-    frame = require_pandas().DataFrame(rows).astype({"inducing": "Int64", "max_train": "Int64"})
-    buffer = io.BytesIO()
-    frame.astype(dict.fromkeys(MEASURES, float)).to_parquet(buffer, index=False)
-    write_file(folder / TABLE, buffer.getvalue())
-
-
-# A function of a study and more, and the more of each call; yields these with results or errors.
-Spread = Callable[[Callable[..., Any], Study, Sequence[tuple[Any, ...]]], Iterator[Any]]
+# Of a function and its arguments in each call; yields these with results or errors.
+Spread = Callable[[Callable[..., Any], Sequence[Any]], Iterator[Any]]
 
 
 def _records(
@@ -249,14 +247,14 @@ def _records(
 
     def records(runs: Iterable[RunSettings]) -> Iterator[Record]:
         calls = [(run, known.get(keys[run])) for run in runs]
-        for (run, _), result in spread(partial(_unchanged, files, execute), study, calls):
+        for (run, _), result in spread(partial(_unchanged, files, execute, study), calls):
             if isinstance(result, BaseException):
                 result = new_record(study, run) | failure(result)
             yield result
 
     yield from records(run for run in todo if keys[run] not in missing)
     calls = [(key,) for key in paths if key in missing]
-    models = spread(partial(_unchanged, files, make_reference), study, calls)
+    models = spread(partial(_unchanged, files, make_reference, study), calls)
     for number in range(len(calls)):
         tell((number, len(calls)))
         (key,), result = next(models)
@@ -292,17 +290,13 @@ def _spreading(workers: int | None, dask: str | None, own: OwnModules) -> Iterat
         with processes(workers) as pool:
             yield partial(_spread, pool, own)
     else:
-        yield lambda function, study, calls: ((call, function(study, *call)) for call in calls)
+        yield lambda function, calls: ((call, function(*call)) for call in calls)
 
 
 def _spread(
-    executor: Executor,
-    own: OwnModules,
-    function: Callable[..., Any],
-    study: Study,
-    calls: Sequence[tuple[Any, ...]],
+    executor: Executor, own: OwnModules, function: Callable[..., Any], calls: Sequence[Any]
 ) -> Iterator[Any]:
-    futures = {executor.submit(_in_worker, own, function, study, *one): one for one in calls}
+    futures = {executor.submit(_in_worker, own, function, *one): one for one in calls}
     for future in as_completed(futures):
         error = future.exception()
         if isinstance(error, BrokenProcessPool):

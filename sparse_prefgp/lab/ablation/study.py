@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from sparse_prefgp.data.splits import says_itself
 from sparse_prefgp.support.extras import install
@@ -28,7 +28,9 @@ LEARNED = "learned"
 
 Whole = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
-Values = float | Annotated[tuple[float, ...], Field(min_length=1)]
+T = TypeVar("T")
+Some = Annotated[tuple[T, ...], Field(min_length=1)]
+Values = float | Some[float]
 
 
 class _Strict(BaseModel):
@@ -149,22 +151,22 @@ class Study(_Strict):
     title: str
     data: Data
     split: SplitSettings
-    kernels: Annotated[tuple[str, ...], Field(min_length=1)]
+    kernels: Some[str]
     """By name, as for `fit`; so are the next two."""
-    approximations: Annotated[tuple[str, ...], Field(min_length=1)]
-    engines: Annotated[tuple[str, ...], Field(min_length=1)]
+    approximations: Some[str]
+    engines: Some[str]
     inducing: tuple[Whole, ...] = ()
     inducing_inputs: tuple[Literal["random", "kmeans", "greedy", "learned"], ...] = ()
     """`random` items, `kmeans` centres, `greedy` conditional variance, all of which stay where
     they are, or `learned` from k-means on.
     """
-    hyperparameters: Annotated[tuple[Literal["fixed", "joint"], ...], Field(min_length=1)]
+    hyperparameters: Some[Literal["fixed", "joint"]]
     """`fixed` (those that the exact model learns on the same training duels, or `at`) or `joint`
     (learned with the approximation).
     """
     at: dict[str, dict[str, Values]] | None = None
     """Values by kernel term and parameter."""
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+    seeds: Some[Annotated[int, Field(ge=0)]]
     iterations: Whole
     noise_variance: Positive = 0.5
     """sigma² per side."""
@@ -276,7 +278,7 @@ def read_study(path: str | Path) -> Study:
     path = Path(path)
     where = f"The configuration {str(path)!r}"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         missing = isinstance(error, FileNotFoundError)
         what = "does not exist" if missing else "cannot be read as text"

@@ -143,7 +143,16 @@ def facets_of(results: Results, points: Frame) -> list[Facet]:
         rests = dict.fromkeys(tuple(one.settings[name] for name in varied) for one in curves)
         for rest in rests or ([()] if own else []):
             wanted = dict(zip(varied, rest, strict=True))
-            inside = {one.label: _colour_label(one, colour) for one in own if _agrees(one, wanted)}
+            # Whether a method has these settings, as far as it has them at all.
+            inside = {
+                one.label: _colour_label(one, colour)
+                for one in own
+                if one.is_baseline
+                or all(
+                    one.settings[name] in (value, "none") or (name == SETTINGS[0] and not one.has_m)
+                    for name, value in wanted.items()
+                )
+            }
             words = [setting_label(name, value) for name, value in wanted.items()]
             facets.append(Facet(", ".join([data, *words]), data, inside))
     return facets
@@ -187,14 +196,6 @@ def _colour_label(method: Method, colour: str | None) -> str:
     return canvas.drawable([text], 60)[0]
 
 
-def _agrees(method: Method, wanted: Mapping[str, str]) -> bool:
-    """Whether a method has these settings, as far as it has them at all."""
-    return method.is_baseline or all(
-        method.settings[name] in (value, "none") or (name == SETTINGS[0] and not method.has_m)
-        for name, value in wanted.items()
-    )
-
-
 def _without(points: Frame, results: Results, what: str) -> Frame:
     labels = [label for label, method in results.methods.items() if getattr(method, what)]
     return points.drop(labels, level="method", errors="ignore")
@@ -229,7 +230,21 @@ def _figures(
                     _plain_ticks(ax.xaxis)
         figure.supxlabel(labels[0], fontsize=canvas.SMALL + 1)
         figure.supylabel(labels[1], fontsize=canvas.SMALL + 1)
-        _add_legend(figure, axes)
+        known: dict[str, Any] = {}
+        for ax in axes:
+            handles, names = ax.get_legend_handles_labels()
+            known = {**dict(zip(names, handles, strict=True)), **known}
+        longest = max(map(len, known), default=1)
+        columns = max(1, int(figure.get_size_inches()[0] * 12 / (longest + 5)))
+        font = {"size": canvas.SMALLEST, "family": list(canvas.font_names())}
+        figure.legend(
+            known.values(),
+            known,
+            loc="outside upper left",
+            ncols=min(columns, len(known) or 1),
+            frameon=False,
+            prop=font,
+        )
         number = "" if start == 0 else f"_{start // MOST_AXES + 1}"
         yield about._replace(name=about.name + number), figure
 
@@ -304,16 +319,3 @@ def _plain_ticks(axis: Any) -> None:
         axis.set_minor_formatter(NullFormatter())
     if axis.get_scale() != "linear":
         axis.set_major_formatter("{x:g}")
-
-
-def _add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One for all axes, above them."""
-    known: dict[str, Any] = {}
-    for ax in axes:
-        handles, names = ax.get_legend_handles_labels()
-        known = {**dict(zip(names, handles, strict=True)), **known}
-    longest = max(map(len, known), default=1)
-    columns = max(1, int(figure.get_size_inches()[0] * 12 / (longest + 5)))
-    font = {"size": canvas.SMALLEST, "family": list(canvas.font_names())}
-    style: dict[str, Any] = {"ncols": min(columns, len(known) or 1), "frameon": False, "prop": font}
-    figure.legend(known.values(), known, loc="outside upper left", **style)

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparse_prefgp.lab.ablation.execution import DONE
 from sparse_prefgp.lab.ablation.runner import STUDY, read_about, read_records
 from sparse_prefgp.lab.ablation.runs import BASELINES, COIN, NONE
 from sparse_prefgp.lab.measures import MEASURES, Measure
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import spelt_like
 
 Frame = Any  # a data frame or series of pandas, whose labels types cannot tell
@@ -36,8 +37,7 @@ NUMBERED = {"pitc": " blocks", "subset": " duels"}
 VALUES = {"ep": "EP", "laplace": "Laplace", "kmeans": "k-means"}
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """What is compared."""
 
     label: str
@@ -60,9 +60,9 @@ class Method:
 class Results:
     """The results of one study or several."""
 
-    studies: Sequence[Mapping[str, Any]]
+    studies: Sequence[Record]
     """Their configurations."""
-    records: Sequence[Mapping[str, Any]]
+    records: Sequence[Record]
     """What each run wrote of itself."""
     runs: Frame
     """One row a run: its settings, `status`, `reason`, `duels`, `items`, `name` (of the data set),
@@ -143,8 +143,8 @@ def read_results(folders: Iterable[str | Path]) -> Results:
     import pandas as pd
 
     places = [Path(folder) for folder in folders]
-    studies: list[dict[str, Any]] = []
-    records: list[dict[str, Any]] = []
+    studies: list[Record] = []
+    records: list[Record] = []
     for place in places:
         if not (place / STUDY).is_file():
             what = f"holds no {STUDY}" if place.exists() else "does not exist"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -140,6 +139,8 @@ def differences(results: Results, measure: Measure, first: str, second: str) -> 
     over the seeds of each counts once. Sizes or splits of one data set share its duels and are not
     independent, so that such a row holds one size and one split.
     """
+    import pandas as pd
+
     rows: dict[tuple[int, int], list[Difference]] = {}
     for data in results.data:
         by_seed = results.by_seed(measure, data)
@@ -152,11 +153,19 @@ def differences(results: Results, measure: Measure, first: str, second: str) -> 
                 rows.setdefault((one, other), []).append(
                     _difference(data, (one, other), measure, apart, unmatched)
                 )
+    names = dict(zip(results.runs["data"], results.runs["name"], strict=True))
     ordered = []
-    for (one, other), own in sorted(rows.items()):
+    for ms, own in sorted(rows.items()):
         ordered += own
-        for where, means in _data_sets(results, own).items() if measure.on_one_scale else ():
-            ordered.append(_difference(where, (one, other), measure, means))
+        # Means of the data sets, for each split and size that several of them have.
+        means: dict[str, list[float]] = {}
+        for row in own if measure.on_one_scale else ():
+            if row.pairs:
+                means.setdefault(row.data.removeprefix(names[row.data]), []).append(row.mean)
+        for condition, each in means.items():
+            if len(each) > 1:
+                where = f"{len(each)} data sets, each once{condition}"
+                ordered.append(_difference(where, ms, measure, pd.Series(each)))
     return ordered
 
 
@@ -168,20 +177,3 @@ def _difference(
     won, lost = (int((sign * measure.better * apart > 0).sum()) for sign in (1, -1))
     ends = (mean - half, mean + half)
     return Difference(data, *ms, measure, mean, error, ends, len(apart), won, lost, unmatched)
-
-
-def _data_sets(results: Results, rows: Sequence[Difference]) -> dict[str, Frame]:
-    """Means of the data sets, for each split and size that several of them have."""
-    import pandas as pd
-
-    names = dict(zip(results.runs["data"], results.runs["name"], strict=True))
-    means: dict[str, list[float]] = {}
-    for row in rows:
-        if row.pairs:
-            condition = row.data.removeprefix(names[row.data])
-            means.setdefault(condition, []).append(row.mean)
-    return {
-        f"{len(own)} data sets, each once{condition}": pd.Series(own)
-        for condition, own in means.items()
-        if len(own) > 1
-    }

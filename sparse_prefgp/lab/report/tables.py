@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import permutations
-from typing import Any
 
 from sparse_prefgp.lab.measures import HIGHER, LOWER, MEASURES, NEITHER, Measure
 from sparse_prefgp.lab.report.results import NO_M, Frame, Results
@@ -17,6 +16,7 @@ from sparse_prefgp.lab.report.statistics import (
     largest_common_m,
     points_of,
 )
+from sparse_prefgp.support.plain import Record
 from sparse_prefgp.tell.tables import RAISED, Cell, Column, Row, Table, digits
 
 MEANING = "Mean ± standard error over paired seeds"
@@ -24,6 +24,7 @@ BOLD = "bold: the best and what is within one paired standard error of it"
 # Of the first table, next to method and m: of each line the first that a study has.
 FIRST = (("nlp_nats",), ("accuracy",), ("evidence_gap", "log_evidence_per_duel"), ("fit_seconds",))
 SECOND = ("brier", "calibration_error", "kl_from_exact", "log_evidence")
+ALONE = "; *: over fewer seeds than the others"
 ARROWS = {HIGHER: "\u00a0↑", LOWER: "\u00a0↓"}
 
 
@@ -40,7 +41,7 @@ def summary_table(results: Results, measures: Sequence[Measure], *, more: bool =
     :param more: whether it follows another.
     """
     points = {measure: points_of(results, measure) for measure in measures}
-    parts: dict[str, list[dict[str, Any]]] = {}
+    parts: dict[str, list[Record]] = {}
     for data in results.data:
         by_seed = {measure: results.by_seed(measure, data) for measure in measures}
         chosen: dict[str, int] = {}
@@ -65,7 +66,7 @@ def summary_table(results: Results, measures: Sequence[Measure], *, more: bool =
         "summary_more" if more else "summary",
         f"{'More at' if more else 'At'} the largest m that all methods with inducing inputs have",
         columns,
-        caption=f"{MEANING}; {BOLD}, a coin apart{words}{_star(alone)}.",
+        caption=f"{MEANING}; {BOLD}, a coin apart{words}{ALONE * alone}.",
         parts=list(parts.items()),
     )
 
@@ -93,7 +94,7 @@ def metric_table(results: Results, measure: Measure) -> Table:
         measure.name,
         measure.title,
         columns,
-        caption=f"{MEANING}{measure.direction}{bold}{_star(not points['paired'].all())}.",
+        caption=f"{MEANING}{measure.direction}{bold}{ALONE * bool(not points['paired'].all())}.",
         parts=parts,
     )
 
@@ -135,7 +136,7 @@ def pairs_table(results: Results, measure: Measure) -> Table:
     """Every two methods by one measure, at the largest m they share: row less column."""
     known = set(results.figures.loc[measure.name].index.get_level_values("method"))
     methods = [method for method in results.methods if method in known]
-    parts: dict[str, dict[str, dict[str, Any]]] = {data: {} for data in results.data}
+    parts: dict[str, dict[str, Record]] = {data: {} for data in results.data}
     for first, second in permutations(methods, 2):
         for row in at_largest_m(differences(results, measure, first, second)):
             if row.data in parts:
@@ -155,7 +156,7 @@ def pairs_table(results: Results, measure: Measure) -> Table:
 
 
 def _best(
-    by_seed: Frame, keys: Sequence[tuple[str, int]], measure: Measure
+    by_seed: Frame, keys: Iterable[tuple[str, int]], measure: Measure
 ) -> set[tuple[str, int]]:
     return best_of(by_seed.loc[[key for key in keys if key in by_seed.index]], measure.better)
 
@@ -181,7 +182,3 @@ def _interval(row: Difference) -> str:
     if exponent is None:
         return f"{low} to {high}"
     return f"({low} to {high}) × 10{str(exponent).translate(RAISED)}"
-
-
-def _star(alone: bool) -> str:
-    return "; *: over fewer seeds than the others" if alone else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,13 +19,13 @@ from sparse_prefgp.lab.report.figures import draw_all
 from sparse_prefgp.lab.report.results import Results, read_results
 from sparse_prefgp.lab.report.statistics import Difference, differences, notes_of, points_of
 from sparse_prefgp.plotting.canvas import save
-from sparse_prefgp.support.plain import as_json_text
+from sparse_prefgp.support.plain import Record, as_json_text
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.markup import as_latex, as_markdown
 from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
 from sparse_prefgp.tell.tables import Table, facts_table
-from sparse_prefgp.workflow.folder import PROGRAM
+from sparse_prefgp.workflow.folder import PROGRAM, ours
 
 REPORT, PAGE, FIGURES, TABLES = "report", "report.html", "figures", "tables"
 FIGURES_JSON = "report.json"
@@ -47,7 +46,7 @@ class StudyReport:
     notes: Sequence[str]
     differences: Sequence[Difference]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Plain values: what `report.json` holds."""
         points = {measure: points_of(self.results, measure) for measure in self.results.measures}
         return {
@@ -142,6 +141,7 @@ def study_report(
     others = contents(target) - {PAGE, FIGURES, TABLES, FIGURES_JSON}
     with replaced_folder(target, _check_folder, keep=others) as new:
         (new / TABLES).mkdir()
+        more, last = ([one for one in some if not one.is_empty] for some in (more, last))
         for table in [summary, *more, *chain(*groups.values()), *last]:
             if not table.is_empty:
                 path = new / TABLES / table.name
@@ -156,20 +156,20 @@ def study_report(
             Section(sentences=_answers(results, headline)),
             Section(tables=[summary]),
             Section("Before you rely on this", many, [*failed[:FAILURES_SHOWN], *notes]),
-            Section(tables=[table for table in more if not table.is_empty]),
+            Section(tables=more),
             *(
                 Section(group, tables=groups[group], pictures=pictures.get(group, ()))
                 for group in groups
             ),
-            Section("Comparisons", tables=[table for table in last if not table.is_empty]),
+            Section("Comparisons", tables=last),
             *_what_was_run(results),
         ]
         runs, titles = results.runs, dict.fromkeys(study["title"] for study in results.studies)
         parts = [counted(len(runs), "run"), counted(runs["seed"].nunique(), "seed")]
         parts += [", ".join(dict.fromkeys(runs["name"])), "sparse-prefgp"]
         page = Report(" · ".join(titles), " · ".join(parts), sections_of(sections))
-        (new / PAGE).write_text(as_html(page), encoding="utf-8")
-        (new / FIGURES_JSON).write_text(as_json_text(report.to_dict()), encoding="utf-8")
+        (new / PAGE).write_text(as_html(page), "utf-8")
+        (new / FIGURES_JSON).write_text(as_json_text(report.to_dict()), "utf-8")
     return report
 
 
@@ -181,11 +181,8 @@ def _check_folder(folder: Path) -> None:
         raise ValueError(
             f"The output folder {str(folder)!r} holds a study; give another, such as {inside!r}."
         )
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        text = (folder / FIGURES_JSON).read_text(encoding="utf-8")
-        if json.loads(text)["program"] == PROGRAM:
-            return
-    check_replaceable(folder, sorted(known), "a report")
+    if not ours(folder / FIGURES_JSON):
+        check_replaceable(folder, sorted(known), "a report")
 
 
 def _draw(

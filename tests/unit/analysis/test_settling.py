@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import gpflow
 import numpy as np
 import pandas as pd
 import pytest

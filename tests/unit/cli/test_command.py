@@ -20,10 +20,18 @@ from typer.testing import CliRunner
 
 import sparse_prefgp
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.cli.command import called, command
+from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output
 from sparse_prefgp.support.checks import whole_number
-from sparse_prefgp.support.options import helps, names, option, option_of, same_as, several
+from sparse_prefgp.support.options import (
+    helps,
+    names,
+    option,
+    option_of,
+    required,
+    same_as,
+    several,
+)
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import CompareSettings, FitSettings, settings_from
 
@@ -54,7 +62,7 @@ class Meal:
 
 @dataclass(frozen=True, kw_only=True)
 class Guests:
-    number: int = option(least=1)
+    number: int = required(least=1)
     """How many."""
     dish: str = same_as(Meal, "dish", default="cake")
     """To bring."""
@@ -181,7 +189,7 @@ EVERY = [(command, name) for command in COMMANDS for name in options_of(command)
 def said_of(command: Any, **given: Any) -> str:
     """What a command says to these values, and to some for what has to be given."""
     typed: dict[str, Any] = {}
-    for name, (one, about) in options_of(command).items():
+    for name, (one, about, *_) in options_of(command).items():
         typed[name] = False if isinstance(one.default, bool) else None
         if one.default is MISSING:
             typed[name] = ["x"] if "list" in str(about.kind or one.type) else "x"
@@ -194,7 +202,7 @@ def said_of(command: Any, **given: Any) -> str:
     return line
 
 
-def fine(one: Any, about: Any) -> Any:
+def fine(one: Any, about: Any, *_: Any) -> Any:
     """A value of an option that makes sense."""
     typed = str(about.kind or one.type)
     if isinstance(one.default, bool):
@@ -210,8 +218,8 @@ def test_every_option_refuses_what_makes_no_sense(command: Any, name: str) -> No
     """Empty text, an empty part of a list, numbers out of range, and what cannot be given
     together: before anything is read, by what the option declares."""
     options = options_of(command)
-    one, about = options[name]
-    flag, typed = called(one, about), str(about.kind or one.type)
+    one, about, *_ = options[name]
+    flag, typed = options[name].called, str(about.kind or one.type)
     is_flag = isinstance(one.default, bool)
     wrong: list[Any] = []
     if "float" in typed:

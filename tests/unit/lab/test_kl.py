@@ -23,7 +23,7 @@ def gaussians(size: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
 
 def test_joint_is_the_textbook_formula() -> None:
     m_p, c_p, m_q, c_q = gaussians()
-    p, q = c_p + 0.3 * np.eye(5), c_q + 0.7 * np.eye(5)
+    p, q = c_p + 0.3 * np.eye(5), c_q + 0.3 * np.eye(5)
     step = m_q - m_p
     expected = 0.5 * (
         np.trace(np.linalg.solve(q, p))
@@ -32,9 +32,8 @@ def test_joint_is_the_textbook_formula() -> None:
         + np.linalg.slogdet(q)[1]
         - np.linalg.slogdet(p)[1]
     )
-    assert joint_kl(m_p, c_p, m_q, c_q, 0.3, 0.7) == pytest.approx(expected, rel=IDENTITY)
     both = joint_kl(m_p, c_p, m_q, c_q, 0.3)
-    assert both == pytest.approx(joint_kl(m_p, c_p, m_q, c_q, 0.3, 0.3), rel=IDENTITY)
+    assert both == pytest.approx(expected, rel=IDENTITY)
     assert both != pytest.approx(joint_kl(m_q, c_q, m_p, c_p, 0.3), rel=0.01)
 
 
@@ -90,13 +89,13 @@ def test_any_scale() -> None:
 
 def test_mistakes() -> None:
     m_p, c_p, m_q, c_q = gaussians()
-    with pytest.raises(ValueError, match=r"same N of at least 1, not \(5,\) and \(4,\)"):
+    with pytest.raises(ValueError, match=r"second mean has shape \(4,\); give \(5,\)"):
         joint_kl(m_p, c_p, m_q[:4], c_q)
-    with pytest.raises(ValueError, match=r"covariance is \(4, 4\), but there are 5 means"):
+    with pytest.raises(ValueError, match=r"first covariance has shape \(4, 4\); give \(5, 5\)"):
         joint_kl(m_p, c_p[:4, :4], m_q, c_q)
     with pytest.raises(ValueError, match="second covariance is not positive definite"):
         joint_kl(m_p, c_p, m_q, np.ones((5, 5)))
-    with pytest.raises(ValueError, match=r"variances are \(4,\) for means \(5,\)"):
+    with pytest.raises(ValueError, match=r"first variances has shape \(4,\); give \(5,\)"):
         marginal_kl(m_p, np.ones(4), m_q, np.ones(5))
     with pytest.raises(ValueError, match="first variance in row 2 is 0 with its noise"):
         marginal_kl(m_p, [1, 1, 0, 1, 1], m_q, np.ones(5))

@@ -22,8 +22,9 @@ from sparse_prefgp.support.machine import MEMORY
 from sparse_prefgp.workflow import automatic as automatic_module
 from sparse_prefgp.workflow import comparison as compare_module
 from sparse_prefgp.workflow.automatic import automatic_candidates, choose
-from sparse_prefgp.workflow.comparison import Comparison, FoldFit, compare, fit_candidate
+from sparse_prefgp.workflow.comparison import Comparison, compare, fit_candidate
 from sparse_prefgp.workflow.failures import reason_of
+from sparse_prefgp.workflow.finished import FinishedFit
 from sparse_prefgp.workflow.folds import plan_folds
 from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import Candidate
@@ -32,6 +33,7 @@ from tests.together import apart, refused
 from tests.tolerances import IDENTITY, ROUNDING
 
 N, T = 12, 90
+BOTH: Any = {"kernel": "auto", "approximation": "auto"}
 
 
 def _frames() -> tuple[Any, Any]:
@@ -61,7 +63,7 @@ def duels(table: DuelTable) -> spg.Duels:
     return table.to_duels()
 
 
-Fit = Callable[..., FoldFit]
+Fit = Callable[..., FinishedFit]
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     round, with the nats in `later`. `calls` holds what was fitted."""
     state: dict[str, Any] = {"nats": {}, "later": {}, "position": {}, "evidence": {}, "calls": []}
 
-    def fit(candidate: Candidate, train: spg.Duels, test: Any, **more: Any) -> FoldFit:
+    def fit(candidate: Candidate, train: spg.Duels, test: Any, **more: Any) -> FinishedFit:
         won, lost = test.pairs.T
         state["calls"].append((str(candidate), train, won, lost, more))
         name, first = str(candidate), more["first"]
@@ -81,7 +83,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         nats = value(len(won)) if callable(value) else np.full(len(won), value)
         evidence = state["evidence"].get(name, -0.5)
         position = state["position"].get(name) if first else None
-        return FoldFit(-np.asarray(nats, dtype=float), evidence, True, position)
+        return FinishedFit(-np.asarray(nats, dtype=float), evidence, True, position=position)
 
     monkeypatch.setattr(compare_module, "fit_candidate", fit)
     return state
@@ -364,7 +366,7 @@ def test_time_budget_counts_whole_folds_only(
     table: DuelTable, fits: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = {"now": 0.0}
-    monkeypatch.setattr(compare_module.time, "perf_counter", lambda: clock["now"])
+    monkeypatch.setattr(compare_module, "perf_counter", lambda: clock["now"])
 
     def ticking(value: float) -> Callable[[int], Any]:
         def nats(k: int) -> Any:
@@ -641,7 +643,7 @@ def test_time_of_kept_fits_counts_in_the_budget(
     table: DuelTable, fits: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = {"now": 0.0}
-    monkeypatch.setattr(compare_module.time, "perf_counter", lambda: clock["now"])
+    monkeypatch.setattr(compare_module, "perf_counter", lambda: clock["now"])
 
     def ticking(k: int) -> Any:
         clock["now"] += 1.0
@@ -844,7 +846,8 @@ def test_the_choice_sees_training_duels_only(
     table: DuelTable, fits: dict[str, Any], split: str
 ) -> None:
     fits["nats"] = {str(c): 0.6 for c in automatic_candidates(table)} | {"matern32/exact": 0.5}
-    settings = FitSettings(split=split, seed=3, max_iterations=7, least_gain=2e-4)
+    more: Any = {"max_iterations": 7, "least_gain": 2e-4, **BOTH}
+    settings = FitSettings(split=split, seed=3, **more)
     found = choose(table, settings)
     assert (found.settings.kernel, found.settings.approximation) == ("matern32", "exact")
     assert found.settings.split == split and found.settings.seed == 3
@@ -868,8 +871,10 @@ def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(
     table: DuelTable, fits: dict[str, Any]
 ) -> None:
     fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
-    settings = FitSettings(inducing="auto:0.2", fixed_inducing=True)
-    found = choose(table, settings, kernel="se")
+    settings = FitSettings(
+        inducing="auto:0.2", fixed_inducing=True, kernel="se", approximation="auto"
+    )
+    found = choose(table, settings)
     assert {more["settings"].fixed_inducing for *_, more in fits["calls"]} == {True}
     assert (found.settings.kernel, found.settings.approximation) == ("se", "vfe")
     assert found.settings.inducing_share == 0.2
@@ -878,11 +883,11 @@ def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(
 
 def test_the_choice_is_kept_too(table: DuelTable, fits: dict[str, Any], tmp_path: Path) -> None:
     fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
-    settings = FitSettings(inducing="auto")
+    settings = FitSettings(inducing="auto", kernel="se", approximation="auto")
     place = tmp_path / "kept"
-    first = choose(table, settings, kernel="se", checkpoint=place)
+    first = choose(table, settings, checkpoint=place)
     fits["calls"].clear()
-    again = choose(table, settings, kernel="se", checkpoint=place, resume=True)
+    again = choose(table, settings, checkpoint=place, resume=True)
     same(again.comparison, first.comparison)
     assert not fits["calls"] and again.comparison.resumed_fits > 0
 
@@ -894,7 +899,7 @@ def _pairs(ids: Any, winners: Any, losers: Any) -> set[Any]:
 def test_nothing_is_chosen_when_all_fail(table: DuelTable, fits: dict[str, Any]) -> None:
     fits["nats"] = {str(c): ValueError("No.") for c in automatic_candidates(table)}
     with pytest.raises(ValueError, match="None of the 7 candidates could be compared"):
-        choose(table, FitSettings())
+        choose(table, FitSettings(**BOTH))
 
 
 def test_same_seed_same_choice(table: DuelTable, fits: dict[str, Any]) -> None:

@@ -83,7 +83,7 @@ def test_inducing_inputs_that_are_all_items_stay(
     items, duels = frames
     table = spg.read_table(items, duels.drop(columns="tie"))
     settings = FitSettings(kernel=kernel, approximation=approximation, inducing=inducing)
-    training = Training(settings, table.to_duels(), inducing)
+    training = Training(settings, table.to_duels())
     model = training.model(training.first_inputs())
     trained = [p.trainable for p in model.inducing_variable.parameters]
     assert trained and not any(trained) if held else all(trained)

@@ -1,4 +1,4 @@
-"""Checkpoints of a command: a folder with a file for each thing that takes long."""
+"""Checkpoints of a fit or a comparison: a folder with a file for each thing that takes long."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 class Checkpoints:
     """What a killed command resumes from; it is removed when the command has succeeded."""
 
-    folder: Path
-    """Where, on the same disk as the output."""
-    what: str
-    """A fit, for instance."""
-    every: int
+    folder: Path | None = None
+    """Where, on the same disk as the output; None keeps nothing."""
+    what: str = "fit"
+    every: int = 1
     """Optimiser steps between two."""
     resume: bool = False
     """From those that are there."""
@@ -36,31 +35,31 @@ class Checkpoints:
 
     @property
     def there(self) -> bool:
-        return is_checkpoint(self.folder) and bool(contents(self.folder))
+        """Whether there is one."""
+        return bool(self.folder and is_checkpoint(self.folder) and contents(self.folder))
 
     @property
     def resumes(self) -> bool:
         """Whether a command that was interrupted is resumed."""
         return self.resume and self.there
 
-    def stage(self, file: str) -> Checkpoint:
+    def stage(self, name: str) -> Checkpoint | None:
         """That of one run of the optimiser."""
         from sparse_prefgp.learning.checkpoint import Checkpoint
 
-        path = self._place(file)
-        return Checkpoint(path, self.every, self.resume and path.exists())
+        path, resume = self.file(name)
+        return None if path is None else Checkpoint(path, self.every, resume)
 
-    def comparison(self) -> tuple[Path, bool]:
-        """Where a comparison keeps its fits, and whether it resumes from some."""
-        path = self._place(CANDIDATES)
-        return path, self.resume and path.exists()
-
-    def _place(self, file: str) -> Path:
-        """Of what is replaced nothing stays; before that the command may still be refused."""
+    def file(self, name: str = CANDIDATES) -> tuple[Path | None, bool]:
+        """A file, by default that in which a comparison keeps its fits, and whether to resume from
+        it. Of what is replaced nothing stays; before that the command may still be refused."""
+        if self.folder is None:
+            return None, False
         if self.overwrite and not self.resume and not self._begun:
             self._remove()
         self._begun = True
-        return self.folder / file
+        path = self.folder / name
+        return path, self.resume and path.exists()
 
     @property
     def _kept(self) -> str:
@@ -102,5 +101,5 @@ class Checkpoints:
         self._remove()
 
     def _remove(self) -> None:
-        if is_checkpoint(self.folder):
+        if self.folder is not None and is_checkpoint(self.folder):
             shutil.rmtree(self.folder, ignore_errors=True)
