@@ -647,7 +647,7 @@ class Answers:
         unordered = _UNORDERED[self.kind]
         if not unordered.any():
             return self
-        if self.in_pairs and self.covariates is None:
+        if self.in_pairs and not self.has_sets and self.covariates is None:
             two = self.sides.copy().reshape(-1, 2)
             two[unordered] = np.sort(two[unordered], 1)
             return self.saying(two.reshape(-1))
@@ -1032,6 +1032,8 @@ def _labelled(codes: Any, name: str, e: int, unknown: bool = False) -> Codes:
     of_label, nobody = np.maximum(numbers, -1), [] if unknown else [(-1, None)]
     for number, label in [*enumerate(codes.names), *nobody]:
         if isinstance(label, str | int | np.integer) and not isinstance(label, bool):
+            continue
+        if unknown and label is None:  # what a question is about may be known to nobody
             continue
         for i in first_true(of_label == number):
             what = name if unknown else COLUMNS[name].words[0]

@@ -244,9 +244,9 @@ def test_of_few_items_all_but_one_are_the_first_ones() -> None:
     few = spg.PreferenceGP(spg.Duels(np.eye(3), [0, 1, 0], [1, 2, 2]), gpflow.kernels.Linear())
     assert set(spg.settled(few).first) == {0, 1}
     assert "who the first 2 are" in spg.suggest(few, score="settle").meaning
-    alone = spg.PreferenceGP(spg.Duels(np.ones((2, 1)), [0], [1]), spg.ItemEffect())
+    alone = spg.PreferenceGP(spg.Duels(np.eye(2), [0], [1]), gpflow.kernels.Linear())
     with pytest.raises(ValueError, match="No two items can be told apart"):
-        spg.settled(alone, items=np.ones((2, 1)))
+        spg.settled(alone, items=np.ones((2, 2)))
 
 
 def test_mistakes(model: spg.PreferenceGP) -> None:

@@ -13,7 +13,7 @@ import pytest
 from scipy.special import ndtr
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.trust import one_of_each, threshold, votes_by_surprise
+from sparse_prefgp.analysis.trust import frame_of, one_of_each, threshold, votes_by_surprise
 from sparse_prefgp.analysis.verdicts import score_parts
 from tests.reference import slow_trust as slow
 from tests.together import refused
@@ -160,9 +160,8 @@ def test_the_votes_by_surprise(made: Any) -> None:
         again = spg.evaluate(model, model.duels, trust=True)["votes"]
     pd.testing.assert_frame_equal(own, again)
     assert (own["tie"] * own["count"]).sum() == model.duels.num_ties
-    number = own["count"] if "count" in own else 1
-    for name, values in zip(model.duels.covariate_names, model.duels.covariates.T, strict=True):
-        assert (own[name] * number).sum() == pytest.approx(values @ model.duels.counts)
+    beside = spg.Duels(np.eye(2), [0, 1], [1, 0], covariates=[[30.0], [-7.0]])
+    assert frame_of(beside)["covariate 0"].tolist() == [30.0, -7.0]
 
 
 def test_tasks_of_duels_are_among_their_labels(made: Any) -> None:
