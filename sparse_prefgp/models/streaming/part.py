@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -68,6 +69,7 @@ class Reply(NamedTuple):
     sweeps: int
     """Passes over these duels."""
     jitter: float
+    seconds: float
 
 
 # Of each part by its number what it replied, or why it was lost.
@@ -169,6 +171,7 @@ class Part:
 
         :raises ValueError: a file that cannot be read, or other duels than before.
         """
+        started = time.perf_counter()
         if task.values is not None:
             self.algebra.use(task.values)
         if task.restart:
@@ -202,6 +205,7 @@ class Part:
             self.duels.num_rows,
             sweeps,
             self.algebra.jitter,
+            time.perf_counter() - started,
         )
 
     def _sweep(self, cavity: Natural, damping: float, correct: bool, seen: Seen | None) -> SiteSums:

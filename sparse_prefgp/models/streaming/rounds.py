@@ -129,6 +129,8 @@ class Round:
     """Bytes received from each part."""
     seconds: float
     """Wall seconds of the round."""
+    part_seconds: tuple[float, ...]
+    """Seconds of each part's own work."""
     rebuilt: tuple[str, ...] = ()
     """What was lost and rebuilt, in words."""
 
@@ -298,6 +300,7 @@ class Coordinator:
                 sent,
                 received,
                 time.perf_counter() - started,
+                tuple(reply.seconds for reply in replies),
                 news,
             ),
             max(reply.jitter for reply in replies),
