@@ -172,9 +172,9 @@ class Explanation(Result):
         for name, items in self.scored.items():
             for item, counted in items.items():
                 for sign, what in ((1.0, "for"), (-1.0, "against")):
-                    told = [f"{word} {much:+.2f}" for word, much in counted if sign * much > 0.0]
-                    if told:
-                        shown = ", ".join(told[:WORDS_SHOWN])
+                    weights = [f"{word} {much:+.2f}" for word, much in counted if sign * much > 0.0]
+                    if weights:
+                        shown = ", ".join(weights[:WORDS_SHOWN])
                         lines.append(f"{name} of {item}, what counts {what} it: {shown}")
         return [self.headline, table, *lines, *self._how()]
 

@@ -284,11 +284,11 @@ class LinearForm:
             back = np.linalg.inv(np.eye(len(t)) - between @ precision)
             apart = back @ between
             return back @ mean - apart @ shift, np.diag(apart)
-        told = (x.T @ x.multiply(t[:, None])).toarray()
+        information = (x.T @ x.multiply(t[:, None])).toarray()
         through = x.T @ by_lean
-        told -= through @ known @ through.T
+        information -= through @ known @ through.T
         own = np.linalg.inv(self.covariance)
-        apart = np.linalg.inv(own - told)
+        apart = np.linalg.inv(own - information)
         mean = apart @ (own @ self.mean - x.T @ shift)
         return x @ mean, x.multiply(x @ apart).sum(1)
 

@@ -548,9 +548,12 @@ def _settling(
         picked[i] = free[np.argmax(state.gains(first, second, reduction))]
         first, second = pairs.ends[picked[i : i + 1]].T
         mean, variance = state.difference(first, second)
-        reduction, price = expected_reduction(mean, variance, **noises), 1.0
-        if judges is not None:
-            judge, reduction[0] = judges.best(float(mean[0]), float(variance[0]))
+        price = 1.0
+        if judges is None:
+            reduction = expected_reduction(mean, variance, **noises)
+        else:
+            judge, own = judges.best(float(mean[0]), float(variance[0]))
+            reduction = np.array([own])
             asked_of.setdefault(JUDGE, []).append(judges.names[judge])
             if judges.prices is not None:
                 price = float(judges.prices[judge])

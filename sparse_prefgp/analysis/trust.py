@@ -136,8 +136,15 @@ def threshold(
     probability, share = None, 0.0
     if accepted:
         probability, share = steps[accepted - 1].probability, steps[accepted - 1].votes / total
-    told = tuple(steps[: accepted + 1])
-    return Threshold(float(risk), float(confidence), probability, share, total, tasks, told)
+    return Threshold(
+        risk=float(risk),
+        confidence=float(confidence),
+        probability=probability,
+        share=share,
+        tested=total,
+        tasks=tasks,
+        steps=tuple(steps[: accepted + 1]),
+    )
 
 
 def check_risk(risk: Any, confidence: Any) -> None:

@@ -674,12 +674,12 @@ class Answers:
         if not len(at):
             return []
         first = np.zeros(len(at), np.int64) if self.ordered is None else self.ordered[at]
-        told = self.kind[at], self.sizes[at], first
-        key = _one_number(told)  # sorting rows of three takes ten times as long
+        shape = self.kind[at], self.sizes[at], first
+        key = _one_number(shape)  # sorting rows of three takes ten times as long
         found = list[tuple[int, SetForm, IntArray]]()
         for each in np.unique(key):
             here = np.flatnonzero(key == each)
-            kind, size, ordered = (int(column[here[0]]) for column in told)
+            kind, size, ordered = (int(column[here[0]]) for column in shape)
             covering = KINDS[kind].covering
             assert covering is not None
             found.append((kind, set_form(covering, size, ordered), at[here]))
