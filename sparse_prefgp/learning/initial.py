@@ -19,11 +19,11 @@ import tensorflow as tf
 from scipy.linalg.blas import dger
 
 from sparse_prefgp.approximations import FITC
-from sparse_prefgp.covariances.centred import centred
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import (
     as_float,
     between_inducing,
+    centred,
     difference_variance,
     kernel_matrix,
     with_inducing,

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import LbfgsInvHessProduct, minimize
 
+from sparse_prefgp.learning.notes import WINDOW
 from sparse_prefgp.learning.objective import Objective
-from sparse_prefgp.learning.settling import Settling, window
 from sparse_prefgp.support.arrays import FloatArray
 
+# Iterations over which it is said what they brought together, at least.
+SHORT = 3
 MEMORY = 10
 # Relative change of the value, and largest component of the gradient, that end a run: SciPy's.
 SMALL_CHANGE = 2.220446049250313e-09
@@ -46,6 +48,45 @@ _STEEP = (
 # No optimum has a component of the gradient above this share of the value: to change the value by
 # less than `PRECISION` there it would have to bend by hundreds of times itself a unit.
 _LARGEST_SLOPE = 1e-2
+
+
+def window(parameters: int) -> int:
+    """Ten iterations, or as many as there are numbers to learn where these are fewer.
+
+    After so many the quadratic model of L-BFGS has seen every direction that there is.
+    """
+    return max(SHORT, min(WINDOW, parameters))
+
+
+@dataclass(frozen=True)
+class Settling:
+    """What a window of iterations must bring for a run to continue."""
+
+    least_gain: float | None
+    """In nats per duel; None: a run continues to an optimum or its limit."""
+    duels: float
+    """How many the objective is about, as often as they count."""
+    unit: str = "duel"
+    """What one of them is called."""
+
+    def settled(self, gained: float, promised: float, iterations: int = WINDOW) -> str:
+        """Why the run ends now; empty while it runs.
+
+        A step that is still promised more is waited for: slow iterations are not always the last.
+
+        :param gained: nats by the last iterations, NaN before there are so many.
+        :param promised: nats up to the optimum of the quadratic model of the optimiser.
+        :param iterations: how many the last ones are.
+        """
+        if self.least_gain is None or math.isnan(gained):
+            return ""
+        enough = self.least_gain * self.duels
+        if gained >= enough or promised >= enough:
+            return ""
+        return (
+            f"settled: the last {iterations} iterations together brought {gained / self.duels:.1e} "
+            f"nats per {self.unit}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,19 +318,14 @@ class _Search:
             self._trial = (position, *self._objective(position))
         position, value, gradient = self._trial
         if not math.isfinite(value):
-            value, gradient = self._wall(position)
+            # On a parabola along the step that has its minimum at a share of it; it is above
+            # the last point, so that no step ends there.
+            step = position - self.climb.position
+            slope = float(self.climb.gradient @ step)
+            bend = -slope / _BACK_OFF
+            value = self.climb.value + slope + 0.5 * bend
+            gradient = self.climb.gradient + bend / float(step @ step) * step
         return value / self._unit, self._root(gradient) / math.sqrt(self._unit)
-
-    def _wall(self, position: FloatArray) -> tuple[float, FloatArray]:
-        """Of the parabola along the step that has its minimum at a share of it; it is above the
-        last point, so that no step ends there."""
-        step = position - self.climb.position
-        slope = float(self.climb.gradient @ step)
-        bend = -slope / _BACK_OFF
-        return (
-            self.climb.value + slope + 0.5 * bend,
-            self.climb.gradient + bend / float(step @ step) * step,
-        )
 
     def _step(self, intermediate_result: Any) -> None:
         """After each iteration of SciPy."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -79,12 +78,6 @@ def small_lengthscales(model: Predicts) -> tuple[str, ...]:
                 "the lengthscale a prior or a fixed value, or leave the feature out."
             )
     return tuple(found)
-
-
-def warn_of_lengthscales(model: Predicts, stacklevel: int) -> None:
-    """Warn of what `small_lengthscales` finds, which only kernels of one's own can have."""
-    for sentence in small_lengthscales(model):
-        warnings.warn(sentence, stacklevel=stacklevel)
 
 
 def _at_limits(model: Predicts) -> Iterator[str]:

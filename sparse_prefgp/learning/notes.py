@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparse_prefgp.learning.settling import WINDOW
 from sparse_prefgp.support.words import counted, listing
 
+# Iterations over which it is said what they brought together, at most.
+WINDOW = 10
 # How a sentence begins that warns of nothing.
 NO_LINE = "No straight-line effect was found for "
 OWN_LENGTHSCALES = "Lengthscales of"
@@ -27,7 +28,13 @@ def fit_notes(figures: Mapping[str, Any]) -> list[str]:
     """What to know about the fits in the figures, one sentence each: on the terminal, on the page
     and in `metrics.json`."""
     fits = [figures[name] for name in ("fit", "refit_fit") if name in figures]
-    taken = _about_linear(figures)
+    taken, linear = [], figures.get("next_to_linear", {})
+    if linear.get("linear_taken"):  # no kernel was named, and it is as good as the default
+        taken = [
+            f"{LINEAR_TAKEN}: {linear['kernel']} has {linear['gain']:z.1f} nats of evidence "
+            f"more for {counted(linear['parameters'], 'parameter')} more, which new "
+            f"{figures['fit']['unit']}s would hardly tell; --kernel {linear['kernel']} takes it."
+        ]
     if len(fits) < 2:
         return [*dict.fromkeys([*taken, *(note for fit in fits for note in notes_of(fit))])]
     nouns = f"{fits[0].get('unit', 'duel')}s"
@@ -41,18 +48,6 @@ def fit_notes(figures: Mapping[str, Any]) -> list[str]:
             for name, notes in zip(names, told, strict=True)
             for note in notes
         ),
-    ]
-
-
-def _about_linear(figures: Mapping[str, Any]) -> list[str]:
-    """Where no kernel was named, and the linear one is as good as the default."""
-    found = figures.get("next_to_linear", {})
-    if not found.get("linear_taken"):
-        return []
-    return [
-        f"{LINEAR_TAKEN}: {found['kernel']} has {found['gain']:z.1f} nats of evidence "
-        f"more for {counted(found['parameters'], 'parameter')} more, which new "
-        f"{figures['fit']['unit']}s would hardly tell; --kernel {found['kernel']} takes it."
     ]
 
 
@@ -223,10 +218,13 @@ def _about_the_optimiser(fit: Mapping[str, Any], after: str) -> list[str]:
         limit, message = fit.get("max_iterations"), fit.get("optimiser_message", "no reason")
         which = after.removeprefix(" of ") or "the fit"
         if limit is not None and fit.get("iterations", 0) >= limit:
-            notes.append(
-                f"The limit of {limit} iterations (max_iterations) ended {which}"
-                f"{_nearly_settled(fit) or '; more may help'}."
-            )
+            gained, least, more = fit.get("last_gain"), fit.get("least_gain"), "; more may help"
+            if gained is not None and least and gained < _NEARLY * least:
+                more = (
+                    f", which had nearly settled: the last {WINDOW} iterations brought "
+                    f"{gained:.1e} nats per {fit.get('unit', 'duel')}"
+                )
+            notes.append(f"The limit of {limit} iterations (max_iterations) ended {which}{more}.")
         else:
             notes.append(f"The optimiser{after} stopped early: {message}.")
     failed = [i for i, start in enumerate(fit.get("starts", ())) if start["log_evidence"] is None]
@@ -246,17 +244,6 @@ def _about_the_optimiser(fit: Mapping[str, Any], after: str) -> list[str]:
             "inference had not converged."
         )
     return notes
-
-
-def _nearly_settled(fit: Mapping[str, Any]) -> str:
-    """What the last iterations brought, where that is next to nothing; else empty."""
-    gained, least = fit.get("last_gain"), fit.get("least_gain")
-    if gained is None or not least or gained >= _NEARLY * least:
-        return ""
-    return (
-        f", which had nearly settled: the last {WINDOW} iterations brought {gained:.1e} nats per "
-        f"{fit.get('unit', 'duel')}"
-    )
 
 
 def _about_chunks(fit: Mapping[str, Any]) -> list[str]:

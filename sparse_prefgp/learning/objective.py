@@ -150,11 +150,6 @@ class InMemory(Objective):
         self.failure = self.error = ""
         self._sweeps_before = model.inference.total_sweeps
 
-    def forget_sites(self) -> None:
-        """Begin at zero."""
-        sites = self.model.inference.sites()
-        self.model.inference.start_from(*map(np.zeros_like, sites))
-
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         self.set(flat)
         function = self._compiled or self._compile()

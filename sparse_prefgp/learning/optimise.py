@@ -15,12 +15,14 @@ from typing import Any
 import gpflow
 import numpy as np
 
+from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.learning.causes import REMEDIES, cause_and_remedies
 from sparse_prefgp.learning.checkpoint import Checkpoint, CheckpointWriter, RunState
 from sparse_prefgp.learning.dying import death_in
-from sparse_prefgp.learning.lbfgs import NOT_FINITE, Curvature, LbfgsState, go_on
-from sparse_prefgp.learning.limits import limits_of, warn_of_lengthscales
+from sparse_prefgp.learning.lbfgs import NOT_FINITE, Curvature, LbfgsState, Settling, go_on
+from sparse_prefgp.learning.limits import limits_of, small_lengthscales
+from sparse_prefgp.learning.notes import WINDOW
 from sparse_prefgp.learning.objective import (
     LOOSE_TOLERANCE,
     InChunks,
@@ -28,10 +30,8 @@ from sparse_prefgp.learning.objective import (
     Objective,
 )
 from sparse_prefgp.learning.report import OptimisationReport, Progress, StartReport
-from sparse_prefgp.learning.settling import WINDOW, Settling
-from sparse_prefgp.learning.starts import perturb
 from sparse_prefgp.learning.ties import fit_tie_margin
-from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 from sparse_prefgp.models.checks import lost_effects, scale_is_free
 from sparse_prefgp.models.likelihood import MARGIN_ONLY
 from sparse_prefgp.models.preference_gp import replace as replace_answers
@@ -39,7 +39,7 @@ from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import AnyArray, IntArray
-from sparse_prefgp.support.checks import check_choice, check_least_gain, check_number
+from sparse_prefgp.support.checks import check_choice, check_number
 from sparse_prefgp.support.defaults import LEAST_GAIN
 from sparse_prefgp.support.randomness import seed_of
 
@@ -57,6 +57,8 @@ GRADIENTS = (CHUNKS, SUBSET)
 DEFAULT_SUBSET = 20_000
 # Iterations at most, in memory and of streamed duels.
 DEFAULT_ITERATIONS, DEFAULT_STREAMED_ITERATIONS = 200, 100
+# Standard deviation of the log of what a start multiplies a positive parameter by: a factor of two.
+SPREAD = 0.7
 
 
 class NotFinite(ValueError):
@@ -98,7 +100,7 @@ def optimise(
     :param callback: called after each iteration with a `Progress`, the model being at its
         parameters; it may raise `StopIteration` to end the run there.
     :param starts: how many first parameters to try: the model's own (1, the default), and perturbed
-        ones with other inducing inputs (`learning/starts.py`); the best result is kept. In memory.
+        ones with other inducing inputs (`perturb`); the best result is kept. In memory.
     :param gradients: of a `StreamedGP`. "chunks", the default: the exact gradient of all duels,
         summed chunk by chunk; each costs some sweeps over all of them. "subset": that of a random
         subset in memory, with inference on all duels at the end; the report says what that cost in
@@ -129,7 +131,6 @@ def optimise(
         format, or past the limit.
     :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
     """
-    check_least_gain(least_gain)
     streamed = isinstance(model, StreamedGP)
     together.check(
         streamed=streamed,
@@ -169,10 +170,42 @@ def optimise(
     except BaseException as error:
         run.left_by(error)
         raise
-    warn_of_lengthscales(model, stacklevel=3)
+    for sentence in small_lengthscales(model):  # which only kernels of one's own can have
+        warnings.warn(sentence, stacklevel=2)
     if isinstance(model, PreferenceGP) and model.likelihood.ties == MARGIN_ONLY:
         fit_tie_margin(model)
     return report
+
+
+def perturb(model: PreferenceGP, seed: int, start: int) -> bool:
+    """Move the model from its first parameters to those of another start.
+
+    Trainable positive parameters (lengthscales, variances) are multiplied by exp(0.7 ε) with
+    normal ε; trainable inducing inputs become the k-means centres of another seed. What is fixed,
+    takes both signs, or would leave the range of its transform stays.
+
+    :param seed: decide the numbers drawn, whatever the other starts do.
+    :param start: decide the numbers drawn, whatever the other starts do.
+    :return: whether anything moved.
+    """
+    rng = np.random.default_rng([seed, start])
+    inducing = None if model.inducing_variable is None else model.inducing_variable.Z
+    moved = False
+    for parameter in model.trainable_parameters:
+        value = parameter.numpy()
+        if parameter is inducing:
+            rows = seen_by_inducing(model.kernel, model.duels.distinct_rows()[0])
+            parameter.assign(kmeans_inputs(rows, len(value), rng))
+            moved |= not np.array_equal(value, parameter.numpy())
+            continue
+        factor = np.exp(SPREAD * rng.standard_normal(value.shape))
+        if parameter.transform is None or not np.all(value > 0.0):
+            continue
+        proposed = parameter.transform.inverse(value * factor).numpy()
+        if np.all(np.isfinite(proposed)):
+            parameter.unconstrained_variable.assign(proposed)
+            moved = True
+    return moved
 
 
 @dataclass(frozen=True)
@@ -201,6 +234,13 @@ class _Settings:
             ("polish", 0),
         ):
             check_number(name, getattr(self, name), least=least, whole=True)
+        if self.least_gain is not None:
+            hint = (
+                ", nats per duel, such as 1e-5, or none to continue to the optimum (None; on the "
+                "command line 0)"
+            )
+            label = "The least gain of ten iterations"
+            check_number(label, self.least_gain, above=0.0, hint=hint)
 
     def keeper(self, model: PreferenceGP | StreamedGP) -> CheckpointWriter | None:
         """Of what decides a run of the model."""
@@ -287,8 +327,22 @@ class _Run:
 
         def each(climb: LbfgsState) -> None:
             self._keep(with_leg(climb), climb.iterations)
-            if self._settings.callback is not None:
-                self._settings.callback(self._progress(number, climb, limit, duels, of))
+            if self._settings.callback is None:
+                return
+            counts, evidence, starts = self._main.counts, climb.history[-1], self._settings.starts
+            progress = Progress(
+                iteration=climb.iterations,
+                max_iterations=limit,
+                log_evidence=evidence,
+                gradient_norm=float(np.max(np.abs(climb.gradient))),
+                sweeps=counts.sweeps,
+                seconds=counts.seconds,
+                start=number + 1 if starts > 1 else 1,
+                starts=starts,
+                of=of,
+                per_duel=evidence / duels,
+            )
+            self._settings.callback(progress)
 
         climb = self._leg(number)
         if climb is None or not climb.over(limit):
@@ -306,23 +360,6 @@ class _Run:
         if end is not climb:
             self._keep(with_leg(end))
         return end
-
-    def _progress(
-        self, number: int, climb: LbfgsState, limit: int, duels: float, of: str
-    ) -> Progress:
-        counts, evidence, starts = self._main.counts, climb.history[-1], self._settings.starts
-        return Progress(
-            iteration=climb.iterations,
-            max_iterations=limit,
-            log_evidence=evidence,
-            gradient_norm=float(np.max(np.abs(climb.gradient))),
-            sweeps=counts.sweeps,
-            seconds=counts.seconds,
-            start=number + 1 if starts > 1 else 1,
-            starts=starts,
-            of=of,
-            per_duel=evidence / duels,
-        )
 
     def _report(
         self,
@@ -374,8 +411,15 @@ class _InMemory(_Run):
         if lost is not None:
             warnings.warn(lost, stacklevel=4)
         self._objective = InMemory(model, list(model.trainable_variables))
-        if starts > 1:
-            _check_perturbable(self._objective, settings)
+        if starts > 1:  # before the first one, whose work would be lost
+            first = self._objective.get()
+            moved = perturb(model, settings.seed, 1)
+            self._objective.set(first)
+            if not moved:
+                raise ValueError(
+                    f"Nothing can be perturbed for {starts} starts: no positive parameter and no "
+                    "inducing input is trainable; use starts=1."
+                )
         super().__init__(self._objective, settings, settings.keeper(model))
         # Of the best leg that was made here, at its end.
         self._sites: tuple[AnyArray, AnyArray] | None = None
@@ -396,7 +440,12 @@ class _InMemory(_Run):
             objective.close()
         best = self._place()
         if best is None:
-            raise _not_finite(objective, settings.starts)
+            of_all = f" of all {settings.starts} starts" if settings.starts > 1 else ""
+            because = f" ({objective.error})" if objective.error else ""
+            raise NotFinite(
+                f"The {objective.failure} is not finite at the first parameters{of_all}{because}; "
+                f"{cause_and_remedies(model.problem())}."
+            )
         objective.set(best.position)
         inference = model.infer(restart=True)
         warm = not inference.converged and self._sites is not None
@@ -409,7 +458,17 @@ class _InMemory(_Run):
             inference,
             model.log_evidence(),
             compile_seconds=objective.compile_seconds,
-            starts=tuple(map(self._start_report, self._reached.legs)),
+            starts=tuple(
+                StartReport(
+                    leg.iterations,
+                    None if leg.ended == NOT_FINITE else leg.log_evidence,
+                    leg.log_prior,
+                    leg.converged,
+                    self._why(leg),
+                    limit_reached=not leg.ended,
+                )
+                for leg in self._reached.legs
+            ),
             kept=self._reached.legs.index(best),
             warm=warm,
             limits=limits_of(model),
@@ -422,7 +481,8 @@ class _InMemory(_Run):
         if known is None and begin is not None:
             self._objective.set(self._begun_at)
             begin()
-            self._objective.forget_sites()
+            none = map(np.zeros_like, self._model.inference.sites())
+            self._model.inference.start_from(*none)
         climb = self._climb(number, self._objective, self._settings.max_iterations, duels)
         if climb is not known and climb is self._place():
             self._sites = self._model.inference.sites()
@@ -441,16 +501,6 @@ class _InMemory(_Run):
         told = death.told(best.value - climb.value, self._model.approximation.name)
         warnings.warn(told, stacklevel=5)
         return told
-
-    def _start_report(self, leg: LbfgsState) -> StartReport:
-        return StartReport(
-            leg.iterations,
-            None if leg.ended == NOT_FINITE else leg.log_evidence,
-            leg.log_prior,
-            leg.converged,
-            self._why(leg),
-            limit_reached=not leg.ended,
-        )
 
 
 class _InChunks(_Run):
@@ -548,24 +598,3 @@ class _InChunks(_Run):
         # Curvature grows with the number of duels.
         share = number / model.duels.num_duels
         return Curvature(leg.curvature.steps, leg.curvature.changes / share)
-
-
-def _check_perturbable(objective: InMemory, settings: _Settings) -> None:
-    """Before the first start, whose work would be lost."""
-    first = objective.get()
-    moved = perturb(objective.model, settings.seed, 1)
-    objective.set(first)
-    if not moved:
-        raise ValueError(
-            f"Nothing can be perturbed for {settings.starts} starts: no positive parameter and no "
-            "inducing input is trainable; use starts=1."
-        )
-
-
-def _not_finite(objective: InMemory, starts: int) -> NotFinite:
-    where = "at the first parameters" + (f" of all {starts} starts" if starts > 1 else "")
-    because = f" ({objective.error})" if objective.error else ""
-    return NotFinite(
-        f"The {objective.failure} is not finite {where}{because}; "
-        f"{cause_and_remedies(objective.model.problem())}."
-    )

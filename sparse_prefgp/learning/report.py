@@ -164,9 +164,15 @@ class OptimisationReport:
 
     def summary(self) -> str:
         """How it went, without what there is to know about it."""
+        spent = f"{self.evaluations} evaluations, {self.sweeps} sweeps"
+        if self.gradients is not None:
+            how = "exact gradients from chunks"
+            if self.subset is not None:
+                how = f"gradients from {self.subset:,} random rows"
+            spent = f"{how}, {self.evaluations} evaluations of all duels"
         text = (
             f"log evidence {self.log_evidence_start:.3f} -> {self.log_evidence:.3f} nats in "
-            f"{self.iterations} iterations ({self._spent()}, {self.seconds:.1f} s)"
+            f"{self.iterations} iterations ({spent}, {self.seconds:.1f} s)"
         )
         if self.converged:
             text += f"; {self.message}"
@@ -178,11 +184,3 @@ class OptimisationReport:
         text = self.summary()
         notes = notes_of(self.figures())
         return " ".join([f"{text}." if notes else text, *notes])
-
-    def _spent(self) -> str:
-        if self.gradients is None:
-            return f"{self.evaluations} evaluations, {self.sweeps} sweeps"
-        how = "exact gradients from chunks"
-        if self.subset is not None:
-            how = f"gradients from {self.subset:,} random rows"
-        return f"{how}, {self.evaluations} evaluations of all duels"

@@ -145,18 +145,6 @@ def check_finite(label: str, array: Any) -> None:
         raise ValueError(f"{label} has {values[tuple(place)]} at {where}; give finite numbers.")
 
 
-def check_least_gain(value: float | None) -> None:
-    """Refuse a least gain of ten iterations that is neither None nor positive and finite."""
-    if value is not None:
-        check_number(
-            "The least gain of ten iterations",
-            value,
-            above=0.0,
-            hint=", nats per duel, such as 1e-5, or none to continue to the optimum (None; on the "
-            "command line 0)",
-        )
-
-
 def check_inducing_count(count: int, distinct: int) -> None:
     """Of inducing inputs, among so many distinct items."""
     check_number("The number of inducing inputs", count, least=1, whole=True)

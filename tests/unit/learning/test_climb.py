@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from sparse_prefgp.learning.lbfgs import MEMORY, STOPPED, Curvature, LbfgsState, go_on
-from sparse_prefgp.learning.settling import Settling
+from sparse_prefgp.learning.lbfgs import MEMORY, STOPPED, Curvature, LbfgsState, Settling, go_on
 from sparse_prefgp.support.arrays import FloatArray
 from tests.tolerances import FIXED_POINT
 

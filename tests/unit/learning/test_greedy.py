@@ -13,7 +13,7 @@ from tensorflow_probability import distributions as tfd
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.covariances.centred import centred
+from sparse_prefgp.covariances.kernels import centred
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.learning.greedy import GreedyStep, addition_gains, greedy_em
 from sparse_prefgp.learning.initial import initial_inputs

@@ -13,7 +13,7 @@ import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
 from sparse_prefgp.lab.ablation.fitting import free_values, give
-from sparse_prefgp.learning.limits import NOISELESS, limits_of, warn_of_lengthscales
+from sparse_prefgp.learning.limits import NOISELESS, limits_of, small_lengthscales
 from sparse_prefgp.learning.notes import notes_of
 from sparse_prefgp.workflow.kernel_names import KernelChoice, single_columns
 from tests.reference.regression import RegressionGP
@@ -226,5 +226,5 @@ def test_a_regression_has_limits_too() -> None:
         (True, False),
         (False, True),
     ]
-    with pytest.warns(UserWarning, match="of the feature's spread"):
-        warn_of_lengthscales(model, stacklevel=1)
+    (small,) = small_lengthscales(model)
+    assert "of the feature's spread" in small

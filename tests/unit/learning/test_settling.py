@@ -13,8 +13,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.learning.checkpoint import Checkpoint, Interrupted
+from sparse_prefgp.learning.lbfgs import Settling, window
 from sparse_prefgp.learning.optimise import OptimisationReport, Progress, optimise
-from sparse_prefgp.learning.settling import Settling, window
 
 # Coarse enough for a small problem to settle before it has converged.
 COARSE = 2e-3
