@@ -8,7 +8,7 @@ from sparse_prefgp.engines.box import LowRankPlusDiagonal as LowRankPlusDiagonal
 from sparse_prefgp.engines.box import TruncatedNormalResult as TruncatedNormalResult
 from sparse_prefgp.engines.box import truncated_normal_ep as truncated_normal_ep
 from sparse_prefgp.engines.laplace import Laplace as Laplace
-from sparse_prefgp.engines.parallel import ParallelEP as ParallelEP
-from sparse_prefgp.engines.partitioned import PartitionedEP as PartitionedEP
+from sparse_prefgp.engines.propagation import ParallelEP as ParallelEP
+from sparse_prefgp.engines.propagation import PartitionedEP as PartitionedEP
 from sparse_prefgp.engines.sequential import SequentialEP as SequentialEP
 from sparse_prefgp.engines.variational import Variational as Variational

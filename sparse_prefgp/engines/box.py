@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance, DenseOverDuels, LowRankOverDuels
 from sparse_prefgp.engines.base import Engine, FixedPoint, InferenceResult, describe
-from sparse_prefgp.engines.parallel import ParallelEP
+from sparse_prefgp.engines.propagation import ParallelEP
 from sparse_prefgp.factors.sites import Factors, Sites
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_finite, check_shape, numbers, one_each
@@ -124,7 +124,13 @@ def truncated_normal_ep(
     )
     engine = ParallelEP() if engine is None else engine
     if not engine.matches_moments:
-        _check_noise(engine, noise)
+        logistic = not engine.link_function.has_normal_noise
+        together.check(truncated_normals=True, logistic=logistic and f"the engine {engine!r}")
+        if not np.all(noise > 0.0):
+            raise ValueError(
+                f"{engine!r} needs noise in every coordinate, because a limit without noise has no "
+                "slope; pass a LowRankPlusDiagonal with a diagonal above 0, or use ParallelEP()."
+            )
     point = engine.run(prior._door(dtype), factors, Sites.zeros(size, dtype))
     moments = _by_matching(point, noise) if engine.matches_moments else _by_sites(point, noise)
     return TruncatedNormalResult(
@@ -136,16 +142,6 @@ def truncated_normal_ep(
         inference=describe(point, engine.tolerance),
         _prior=prior,
     )
-
-
-def _check_noise(engine: Engine, noise: np.ndarray) -> None:
-    logistic = not engine.link_function.has_normal_noise
-    together.check(truncated_normals=True, logistic=logistic and f"the engine {engine!r}")
-    if not np.all(noise > 0.0):
-        raise ValueError(
-            f"{engine!r} needs noise in every coordinate, because a limit without noise has no "
-            "slope; pass a LowRankPlusDiagonal with a diagonal above 0, or use ParallelEP()."
-        )
 
 
 def _by_matching(point: FixedPoint, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,5 @@
-"""What the engines of expectation propagation share: one evaluation, and its log evidence."""
+"""Expectation propagation, all sites at once, with damping that adapts itself: one evaluation, its
+log evidence, and the engines."""
 
 from __future__ import annotations
 
@@ -25,6 +26,9 @@ from sparse_prefgp.factors.sites import (
     totals,
 )
 from sparse_prefgp.support.checks import check_number
+
+# Local sweeps of one round where they continue until the part has settled.
+MAX_LOCAL_SWEEPS = 50
 
 
 def cavities(marginals: Marginals, sites: Sites, power: Power = 1.0) -> Cavity:
@@ -110,3 +114,55 @@ class Propagation(SimultaneousIteration):
         self, found: SweepState, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
     ) -> FixedPoint:
         return FixedPoint(found, *ends(found, factors, self.site_power), sweeps, damping)
+
+
+@dataclass(frozen=True)
+class ParallelEP(Propagation):
+    """Update every site from the same marginals (docs/method.md, section 2).
+
+    :param damping: share of each step taken at first; multiplied by 0.7, after four sweeps or more,
+        when the largest change is not below 1 - 0.2 damping of that two sweeps ago.
+    :param tolerance: on the largest change an undamped sweep would make.
+    :param max_sweeps: always finite; the result says when it was reached.
+    :param site_power: power EP's p, 1 for EP itself.
+    """
+
+
+@dataclass(frozen=True)
+class PartitionedEP(Propagation):
+    """Each part of the duels is one Gaussian site over the inducing values.
+
+    In a round each part takes its site out of the posterior of u, sweeps over its own duels, and
+    gives back its new site; all parts do so at once (docs/method.md, section 15). The fixed point
+    is that of `ParallelEP`, whatever the parts; with one local sweep, so is every round.
+
+    `StreamedGP` has parts that read their own files, here or on other machines, or those of
+    `stream_duels(duels)`, and logs each round.
+
+    :param damping: share of each local step taken at first, less by the rule of `ParallelEP`.
+    :param tolerance: on the largest change that an undamped sweep over all duels would make.
+    :param max_sweeps: of rounds.
+    :param site_power: power EP's p, 1 for EP itself.
+    :raises ValueError: what `ParallelEP` raises; parts or local_sweeps below 1.
+    """
+
+    parts: int = 4
+    """P, of nearly equal size, in the order of the distinct duels."""
+    local_sweeps: int | None = 1
+    """Of a part in a round; None until it has settled to the tolerance, at most 50."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, value in (("parts", self.parts), ("local_sweeps", self._most)):
+            check_number(name, value, least=1, whole=True)
+
+    @property
+    def _most(self) -> int:
+        """Local sweeps at most."""
+        return MAX_LOCAL_SWEEPS if self.local_sweeps is None else self.local_sweeps
+
+    def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        raise ValueError(
+            "PartitionedEP() is the engine of StreamedGP; take ParallelEP(), which ends at the "
+            "same result."
+        )

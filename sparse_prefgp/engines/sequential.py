@@ -7,13 +7,12 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from sparse_prefgp.covariances import Column, Covariance, SequentialCovariance, SequentialState
+from sparse_prefgp.covariances import Covariance, SequentialCovariance, SequentialState
 from sparse_prefgp.engines.base import FixedPoint, SweepState, constant_factors
 from sparse_prefgp.engines.propagation import Propagation
 from sparse_prefgp.factors.sites import (
     Cavity,
     Factors,
-    Power,
     Sites,
     cavity,
     match_power,
@@ -75,7 +74,15 @@ class SequentialEP(Propagation):
             old = Sites(nu[site], tau[site])
             own = Factors(*[x if x is None else x[site] for x in factors])
             power = powers_of(own, self.site_power)
-            around = self._cavity(covariance, factors, Sites(nu, tau), site, column, power)
+            around = plain = cavity(column.mean, column.variance, old, power)
+            whole = totals(Sites(nu, tau), factors.counts)
+            if covariance.left_out(*whole, site) is not None:
+                mean, variance = tf.cond(
+                    1.0 - old.tau * column.variance < _LEFT_OUT_BELOW,
+                    lambda: covariance.left_out(*whole, site),
+                    lambda: (plain.mean, plain.variance),
+                )
+                around = Cavity(mean, variance)
             new, _ = match_power(around, own, self.site_power)
             copies = factors.counts[site]
             step_tau = self.damping * copies * (new.tau - old.tau)
@@ -99,25 +106,3 @@ class SequentialEP(Propagation):
             parallel_iterations=1,
         )
         return Sites(nu, tau)
-
-    def _cavity(
-        self,
-        covariance: SequentialCovariance,
-        factors: Factors,
-        sites: Sites,
-        site: tf.Tensor,
-        column: Column,
-        power: Power,
-    ) -> Cavity:
-        own = Sites(sites.nu[site], sites.tau[site])
-        plain = cavity(column.mean, column.variance, own, power)
-        precision, shift = totals(sites, factors.counts)
-        if covariance.left_out(precision, shift, site) is None:
-            return plain
-        left = 1.0 - sites.tau[site] * column.variance
-        mean, variance = tf.cond(
-            left < _LEFT_OUT_BELOW,
-            lambda: covariance.left_out(precision, shift, site),
-            lambda: (plain.mean, plain.variance),
-        )
-        return Cavity(mean, variance)

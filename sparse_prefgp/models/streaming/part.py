@@ -14,7 +14,7 @@ import numpy as np
 from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.approximations.layout import choose_stream_layout
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.engines.partitioned import MAX_LOCAL_SWEEPS
+from sparse_prefgp.engines.propagation import MAX_LOCAL_SWEEPS
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.models.streaming.algebra import (
     Algebra,

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.answers import CHOICE, Answers, Codes, Covariates
-from sparse_prefgp.engines.partitioned import PartitionedEP
+from sparse_prefgp.engines import PartitionedEP
 from tests.reference.slow_set_probabilities import choice
 from tests.reference.slow_sets import rows_of, slope, slow_sets
 from tests.together import refused

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.answers import CHOICE, TIE, WIN, Answers, Codes
-from sparse_prefgp.engines.partitioned import PartitionedEP
+from sparse_prefgp.engines import PartitionedEP
 from tests.together import apart
 from tests.tolerances import IDENTITY, PARTS, ROUNDING
 from tests.unit.models.test_sets import (
