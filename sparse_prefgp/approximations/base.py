@@ -18,11 +18,11 @@ from sparse_prefgp.covariances import (
     LowRankPlusTastes,
 )
 from sparse_prefgp.covariances.by_features import ByFeatures
-from sparse_prefgp.covariances.centred import centred
 from sparse_prefgp.covariances.item_in_time import Apart
 from sparse_prefgp.covariances.kernels import (
     as_float,
     as_places,
+    centred,
     difference_variance,
     pair_difference_variance,
 )
@@ -34,10 +34,12 @@ from sparse_prefgp.factors.sites import Factors, portions_of
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.stretches import by_stretches
 
 # Square matrices that meet where sites are found, and with the gradient of the evidence.
 _SQUARES, _SQUARES_OF_GRADIENT = 10, 13
+# Of sites at a time, so that what a compiled kernel makes on the way stays small: of two hundred
+# arrays 26 MiB.
+_STRETCH = 1 << 14
 
 
 def ask_for_squares(size: int, what: str, remedy: str) -> None:
@@ -296,14 +298,18 @@ def prior_variance(problem: DuelProblem, links: Links | None = None) -> tf.Tenso
     if problem.compiled is None:
         return difference_variance(problem.kernel, graph, links)
     rows = as_float(graph.rows)
-    between = graph if links is None else links
-    variance = problem.compiled.variance
-
-    @by_stretches
-    def of_sites(winners: tf.Tensor, losers: tf.Tensor) -> tf.Tensor:
-        return variance(tf.gather(rows, losers), tf.gather(rows, winners))
-
-    return of_sites(*between.edges)
+    winners, losers = (graph if links is None else links).edges
+    size = winners.shape[0]
+    # All stretches have one length, and are compiled once: the last one begins earlier.
+    starts = [*range(0, size - _STRETCH, _STRETCH), max(size - _STRETCH, 0)]
+    parts: list[tf.Tensor] = []
+    for start in starts:
+        ends = (tf.gather(rows, side[start : start + _STRETCH]) for side in (losers, winners))
+        # One after the other in a graph too, else all are in memory at once.
+        with tf.control_dependencies(parts[-1:]):
+            parts.append(problem.compiled.variance(*ends))
+    *others, last = parts
+    return tf.concat([*others, last[len(others) * _STRETCH - starts[-1] :]], 0)
 
 
 def build_factors(problem: DuelProblem) -> tuple[Factors, tf.Tensor]:

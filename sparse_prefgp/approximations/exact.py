@@ -35,7 +35,7 @@ from sparse_prefgp.covariances import (
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.item_effect import ItemEffect
-from sparse_prefgp.covariances.item_in_time import Apart, beside_time
+from sparse_prefgp.covariances.item_in_time import beside_time
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, with_rows
 from sparse_prefgp.covariances.multinomial_probit import SharedNoise
 from sparse_prefgp.covariances.pair_effect import (
@@ -72,8 +72,13 @@ class Exact(Approximation):
         if problem.taste is not None:
             _ask(graph.num_rows, "items")
             return over_people(problem, features_of_rows(problem))
-        if (apart_from_time := beside_time(problem.kernel)) is not None:
-            return _over_time(problem, apart_from_time)
+        if (terms := beside_time(problem.kernel)) is not None:
+            # Filtered, next to terms of finitely many features.
+            own_features = exact_columns(problem, terms.others)
+            columns = differences(graph, own_features(as_float(graph.rows)))
+            filtered = over_time(problem, terms, columns)
+            in_time = InTime(terms, own_features, columns)
+            return DuelPrior.of(problem, filtered, own_features, in_time=in_time)
         effect, apart = pair_effect(problem.kernel), graph.noises is None
         if self.over is None and apart and (over_columns := _over_columns(problem)) is not None:
             return over_columns
@@ -129,14 +134,6 @@ class Exact(Approximation):
     def select(self, graph: DuelGraph) -> DuelGraph:
         """The same, copies of an answer about a set apart: each has noises of its own."""
         return graph.one_by_one()
-
-
-def _over_time(problem: DuelProblem, terms: Apart) -> DuelPrior:
-    """Utilities in time, next to terms of finitely many features."""
-    graph, features = problem.graph, exact_columns(problem, terms.others)
-    columns = differences(graph, features(as_float(graph.rows)))
-    covariance, in_time = over_time(problem, terms, columns), InTime(terms, features, columns)
-    return DuelPrior.of(problem, covariance, features, in_time=in_time)
 
 
 @dataclass(frozen=True)

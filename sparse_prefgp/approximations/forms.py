@@ -31,10 +31,9 @@ from sparse_prefgp.approximations.duel_terms import (
 )
 from sparse_prefgp.approximations.in_time import over_time
 from sparse_prefgp.approximations.layout import ARRAYS_OVER_ITEMS, ask_for_features, choose_layout
-from sparse_prefgp.approximations.pair_residual import ResidualOfPairs
 from sparse_prefgp.approximations.people import over_people
 from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels, ResidualOfSites
-from sparse_prefgp.approximations.set_residual import ResidualOfSets
+from sparse_prefgp.approximations.set_residual import ResidualOfPairs, ResidualOfSets
 from sparse_prefgp.approximations.whitened import Whitened, features_of_duels, whitened
 from sparse_prefgp.covariances import (
     Covariance,

@@ -156,17 +156,12 @@ def over_time(problem: DuelProblem, terms: Apart, columns: tf.Tensor) -> ItemsIn
     """
     graph = problem.graph
     plan, keys = plan_of(graph, terms), DatedSites.once(graph, terms).keys
-    graph.once(f"room for {columns.shape[1]} columns", lambda: _ask_for(plan, *columns.shape))
+    t, k = columns.shape
+    needed = plan.num_bytes(k) + 3 * 8 * t * k  # of sweeps, with three arrays of columns
+    what = f"Sweeps over utilities in time next to {k:,} columns of other terms"
+    remedy = "take fewer inducing inputs, features or covariates"
+    graph.once(f"room for {k} columns", lambda: ask(needed, what, remedy))
     return ItemsInTime(plan, terms.term.kernel, columns, variances_of(terms, keys))
-
-
-def _ask_for(plan: Plan, t: int, k: int) -> None:
-    """Ask for the memory of sweeps next to columns (t, k), of which there are three arrays."""
-    ask(
-        plan.num_bytes(k) + 3 * 8 * t * k,
-        f"Sweeps over utilities in time next to {k:,} columns of other terms",
-        "take fewer inducing inputs, features or covariates",
-    )
 
 
 def exact_columns(

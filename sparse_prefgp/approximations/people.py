@@ -19,10 +19,14 @@ from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, FeaturesOf
 from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels
 from sparse_prefgp.approximations.set_residual import pseudo_root
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
-from sparse_prefgp.covariances.centred import of_the_centre
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.finite import parts_of
-from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
+from sparse_prefgp.covariances.kernels import (
+    as_float,
+    kernel_matrix,
+    of_the_centre,
+    stacked_covariance,
+)
 from sparse_prefgp.covariances.low_rank_buckets import spread
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows, undone
 from sparse_prefgp.covariances.multinomial_probit import SETS, Looks, SharedNoise

@@ -35,7 +35,12 @@ def scaled_squared_distances(x: tf.Tensor, z: tf.Tensor | None, inverse: tf.Tens
     """
     columns, other = x.shape[-1], x if z is None else z
     if columns is None or columns > EXACT_COLUMNS:
-        found = _by_products(x, other, inverse)
+        centre = tf.stop_gradient(tf.reduce_mean(other, -2, keepdims=True))
+        a, b = (x - centre) * inverse, (other - centre) * inverse
+        squares = [tf.reduce_sum(side * side, -1) for side in (a, b)]
+        found = squares[0][..., :, None] + squares[1][..., None, :]
+        found -= 2.0 * tf.matmul(a, b, transpose_b=True)
+        found = tf.maximum(found, tf.zeros_like(found))
         return found if z is not None else tf.linalg.set_diag(found, tf.zeros_like(found[..., 0]))
     result: tf.Tensor = _of_differences(x, other, inverse)
     return result
@@ -108,12 +113,3 @@ def _by_columns(x: tf.Tensor, z: tf.Tensor, inverse: tf.Tensor) -> tf.Tensor:
 
 
 _fused = tf.function(_by_columns, jit_compile=True, autograph=False)
-
-
-def _by_products(x: tf.Tensor, z: tf.Tensor, inverse: tf.Tensor) -> tf.Tensor:
-    centre = tf.stop_gradient(tf.reduce_mean(z, -2, keepdims=True))
-    a, b = (x - centre) * inverse, (z - centre) * inverse
-    squares = [tf.reduce_sum(side * side, -1) for side in (a, b)]
-    found = squares[0][..., :, None] + squares[1][..., None, :]
-    found -= 2.0 * tf.matmul(a, b, transpose_b=True)
-    return tf.maximum(found, tf.zeros_like(found))

@@ -127,12 +127,21 @@ class Looks:
                 each = places[left[0]]
                 same = np.all(places[left] == each, 1)
                 here, left = left[same], left[~same]
-                bucket = _bucket(links, looks[here], sites[here], each.reshape(-1, 2))
+                some, (win, lose) = sites[here], each.reshape(-1, 2).T
+                rows = np.zeros((len(here), int(each.max()) + 1), np.int64)
+                rows[:, win], rows[:, lose] = links.winners[some], links.losers[some]
+                of_looks = (np.broadcast_to(end, some.shape) for end in (win, lose))
+                bucket = Bucket(looks[here], some, rows, *of_looks)
                 found.append((bucket, each.reshape(-1, 2)))
-                first, second = np.triu_indices(bucket.rows.shape[1], 1)
-                ends = np.sort(np.stack([bucket.rows[:, first], bucket.rows[:, second]]), 0)
+                first, second = np.triu_indices(rows.shape[1], 1)
+                ends = np.sort(np.stack([rows[:, first], rows[:, second]]), 0)
                 pairs.append(np.swapaxes(ends, 1, 2).reshape(2, -1))
-        links_of_pairs, number = _merged(links, np.concatenate(pairs, 1))
+        n, ends = links.num_rows, np.concatenate(pairs, 1)
+        if links.passing:
+            links_of_pairs, number = ChunkLinks(n, *ends), np.arange(ends.shape[1])
+        else:  # each pair once
+            distinct, number = np.unique(ends[0] * n + ends[1], return_inverse=True)
+            links_of_pairs, number = PairLinks(n, *np.divmod(distinct, n)), number.reshape(-1)
         cuts = np.cumsum([p.shape[1] for p in pairs])[:-1]
         forms = tuple(
             Form(bucket, each, numbers.reshape(-1, len(bucket.numbers)))
@@ -156,23 +165,6 @@ def _ranks(values: IntArray) -> IntArray:
     found = np.empty_like(values)
     np.put_along_axis(found, order, rank, 1)
     return found
-
-
-def _bucket(links: Links, looks: IntArray, sites: IntArray, places: IntArray) -> Bucket:
-    rows = np.zeros((len(looks), int(places.max()) + 1), np.int64)
-    rows[:, places[:, 0]] = links.winners[sites]
-    rows[:, places[:, 1]] = links.losers[sites]
-    winners, losers = (np.broadcast_to(end, sites.shape) for end in places.T)
-    return Bucket(looks, sites, rows, winners, losers)
-
-
-def _merged(links: Links, ends: IntArray) -> tuple[Links, IntArray]:
-    """Pairs between the rows of `links`, and the number of each of `ends` (2, q) among them."""
-    n = links.num_rows
-    if links.passing:
-        return ChunkLinks(n, *ends), np.arange(ends.shape[1])
-    distinct, number = np.unique(ends[0] * n + ends[1], return_inverse=True)
-    return PairLinks(n, *np.divmod(distinct, n)), number.reshape(-1)
 
 
 class PairLinks(ChunkLinks):

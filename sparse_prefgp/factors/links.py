@@ -263,7 +263,11 @@ def _average(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
     """The fields of `_Averaged`, by moments of the derivatives at the nodes."""
     y, weight = nodes(sites, rule)
     a, b = _from(sites, y)
-    log = _log_logistic(a, b)
+    # s(b) - s(a) = s(b) s(-a) (1 - exp(a - b)) for the logistic function s.
+    far = tf.math.is_inf(a) | tf.math.is_inf(b)
+    width = tf.where(far, tf.ones_like(b), b - a)
+    inside = tf.where(far, tf.zeros_like(b), tf.math.log(-tf.math.expm1(-width)))
+    log = tf.math.log_sigmoid(b) + tf.math.log_sigmoid(-a) + inside
     log_density = log + tf.math.log(weight) - 0.5 * y * y - LOG_SQRT_2PI
     share = tf.nn.softmax(log_density, 1)
 
@@ -299,15 +303,6 @@ def _sigmoid_slopes(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     s, rest = tf.sigmoid(x), tf.sigmoid(-x)
     first = s * rest
     return first, first * (rest - s), first * (1.0 - 6.0 * first)
-
-
-def _log_logistic(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    """log(s(b) - s(a)) for the logistic function s; limits may be infinite."""
-    far = tf.math.is_inf(a) | tf.math.is_inf(b)
-    # s(b) - s(a) = s(b) s(-a) (1 - exp(a - b))
-    width = tf.where(far, tf.ones_like(b), b - a)
-    inside = tf.where(far, tf.zeros_like(b), tf.math.log(-tf.math.expm1(-width)))
-    return tf.math.log_sigmoid(b) + tf.math.log_sigmoid(-a) + inside
 
 
 Link: TypeAlias = Probit | Logit

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.covariances.centred import centred
+from sparse_prefgp.covariances.kernels import centred
 from tests.tolerances import EVIDENCE, IDENTITY, SOLVER
 
 RNG = np.random.default_rng(0)
