@@ -138,13 +138,13 @@ def history(
     return frame[frame["utility"].notna()].reset_index(drop=True)
 
 
-def leaders(model: Any, dates: Any, number: int = NAMED, at: Any = ()) -> list[Hashable]:
-    """Those who were best at most of the dates, at most so many.
+def leaders(model: Any, dates: Any, at: Any = ()) -> list[Hashable]:
+    """Those who were best at most of the dates, at most six.
 
     :param at: as for `history`.
     """
     first = [season["best"][0]["item"] for season in seasons(model, dates, 1, at)]
-    return [name for name, _ in Counter(first).most_common(number)]
+    return [name for name, _ in Counter(first).most_common(NAMED)]
 
 
 def seasons(model: Any, dates: Any = None, number: int = 3, at: Any = ()) -> list[dict[str, Any]]:

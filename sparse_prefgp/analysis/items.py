@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.far import far_from
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column, texts_in
@@ -38,6 +37,9 @@ UNKNOWN_LEVEL = "(none of the known levels)"
 RAW_DIGITS = 12
 # Scores of a reduction, which are rounded to single precision.
 SINGLE = 1e-6
+# So many training items stand for all, and so many others say how far is usual: an item is far if
+# it is farther from its nearest one than this share of the training items.
+REFERENCES, OTHERS, USUAL = 5000, 2000, 0.99
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -606,3 +608,32 @@ def _known_numbers(model: Predicts, lookup: dict[str, int]) -> IntArray:
         found = theirs.find(text) if row in alone else known.get(text)
         numbers[row] = -1 if found is None else found
     return numbers
+
+
+def far_from(training: FloatArray, features: FloatArray) -> BoolArray:
+    """Which of N items have no training item as near as training items have.
+
+    Of a hundred features one is always outside its range; what tells is the distance to the nearest
+    training item, against those that training items have from each other.
+
+    :param training: (n, D) features of the training items, in any order; of more than 7,000 some
+        that are evenly spaced stand for all.
+    :param features: (N, D).
+    :return: (N,) whether the distance to the nearest training item is above that of 99 % of the
+        training items to their nearest other one.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    n = len(training)
+    if n < 2 or not len(features):
+        return np.zeros(len(features), dtype=bool)
+    rows, others = training.astype(np.float32), None
+    if n > REFERENCES:
+        at = np.unique(np.linspace(0, n - 1, REFERENCES).astype(np.int64))
+        rest = np.setdiff1d(np.arange(n), at)
+        rows, others = rows[at], rows[rest[:: max(1, len(rest) // OTHERS)]]
+    # Of training items themselves, where there are no others, the nearest is another one.
+    nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(rows).kneighbors
+    usual, away = (nearest(some)[0][:, 0] for some in (others, features.astype(np.float32)))
+    found: BoolArray = away > np.quantile(usual.astype(np.float64), USUAL)
+    return found

@@ -80,7 +80,11 @@ def taste_share(
     sizes = np.array([float(tf.reduce_mean(each)) for each in apart])
     if model.terms.by_features is not None:
         parts.append(_Coefficients(model.terms.by_features))
-        sizes = np.append(sizes, _by_features(model, first, second))
+        # The mean square of a difference of `s_u' W x` before any duel, for one of the people.
+        features = model.duels.people_features.of(model.people.names)
+        step = (second - first).numpy()[:, : model.duels.num_features]
+        each = np.sum(np.var(features, 0)) * np.mean(np.sum(step**2, 1))
+        sizes = np.append(sizes, float(model.terms.by_features.numpy() * each))
     drawn = _shared_squares(model, inputs, rng)
     own, shared = sizes.sum(), drawn.mean()
     share = float(own / (own + shared))
@@ -103,14 +107,6 @@ class _Coefficients(NamedTuple):
     """What features of people say, as a part of tastes."""
 
     variance: gpflow.Parameter
-
-
-def _by_features(model: Any, first: tf.Tensor, second: tf.Tensor) -> float:
-    """The mean square of a difference of `s_u' W x` before any duel, for one of the people."""
-    features = model.duels.people_features.of(model.people.names)
-    step = (second - first).numpy()[:, : model.duels.num_features]
-    each = np.sum(np.var(features, 0)) * np.mean(np.sum(step**2, 1))
-    return float(model.terms.by_features.numpy() * each)
 
 
 def _shared_squares(model: Any, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:

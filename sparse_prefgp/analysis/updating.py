@@ -39,7 +39,7 @@ from sparse_prefgp.models.likelihood import steps_to_learn
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import counted, listing
 from sparse_prefgp.tell.result import Figures
 
@@ -377,22 +377,16 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
     kept = kept[np.argsort(theirs[kept], kind="stable")]
     first, last = (np.searchsorted(theirs[kept], ours, side=side) for side in ("left", "right"))
     known_ones = np.flatnonzero(first < last)
-    at = np.minimum(first + _occurrence(ours), last - 1)[known_ones]
+    order = np.argsort(ours, kind="stable")
+    equal_before = np.empty(e, np.int64)
+    equal_before[order] = np.arange(e) - np.searchsorted(ours[order], ours[order])
+    at = np.minimum(first + equal_before, last - 1)[known_ones]
     source = before.sites_of(kept[at])
     target = after.sites_of(known_ones)
     nu, tau = np.zeros(after.num_sites), np.zeros(after.num_sites)
     old_nu, old_tau = old.inference.sites()
     nu[target], tau[target] = old_nu[source], old_tau[source]
     return nu, tau, len(target)
-
-
-def _occurrence(numbers: IntArray) -> IntArray:
-    """How many equal ones come before each."""
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    found = np.empty(len(numbers), np.int64)
-    found[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
-    return found
 
 
 def _as_named(codes: Codes, names: Iterable[Hashable]) -> list[Any]:

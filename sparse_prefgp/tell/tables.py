@@ -199,11 +199,11 @@ def facts(rows: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
     ]
 
 
-def facts_table(title: str, rows: Iterable[tuple[str, Any]], name: str = "facts") -> Table:
+def facts_table(title: str, rows: Iterable[tuple[str, Any]]) -> Table:
     """Labels and values, without headings and without values that are None."""
     columns = [Column("label", "", left=True), Column("value", "", left=True)]
     values = [{"label": label, "value": text} for label, text in facts(rows)]
-    return Table(name, title, columns, values)
+    return Table("facts", title, columns, values)
 
 
 def first_of(number: int, total: int, noun: str) -> str:

@@ -275,7 +275,6 @@ def fit_report(
     command: str | Sequence[str] | None = None,
     notes: Iterable[str] = (),
     data_rows: Iterable[tuple[str, str]] = (),
-    title: str = "Report of a fit",
 ) -> Report:
     """All that a fit says.
 
@@ -285,7 +284,6 @@ def fit_report(
     :param command: how to repeat the fit, as one line or as a list of arguments.
     :param notes: warnings besides those that follow from the figures, one sentence each.
     :param data_rows: (label, value) about the data, such as `duels.summary().rows()`.
-    :param title: of the page.
     """
     nouns = _nouns(figures)
     headings = {"fit": "The fit", "refit_fit": f"The fit to all {nouns}, which is kept"}
@@ -321,7 +319,7 @@ def fit_report(
         *fits,
         Section("To repeat this", code=line or "", tables=[facts_table("", versions)]),
     ]
-    return Report(title, " · ".join(subtitle), sections_of(sections))
+    return Report("Report of a fit", " · ".join(subtitle), sections_of(sections))
 
 
 def _unit(figures: Record) -> str:

@@ -282,10 +282,6 @@ class Holdout(Training):
         column = self.table.context[choice.column].to_numpy()[self.split.train_rows]
         return choice.build(labels=[id_text(x) for x in column.tolist()])
 
-    def without_tastes(self) -> Holdout:
-        """The same duels, to be fitted with one utility for all."""
-        return replace(self, settings=replace(self.settings, tastes=False, taste=None, starts=1))
-
     def without_dates(self) -> Holdout:
         """The same duels, to be fitted with utilities of items that stay as they are."""
         settings, choice = self.settings, self.settings.kernel_choice

@@ -303,7 +303,8 @@ class _OneFit:
             return None
         if self.model.terms.taste is not None:
             self.figures["people"] = people_figures(self.model)
-            plain = holdout.without_tastes()
+            alike = replace(holdout.settings, tastes=False, taste=None, starts=1)
+            plain = replace(holdout, settings=alike)
         elif self.model.inputs.layout.dated and is_open:
             stage, name, plain = UNDATED, "fit_without_dates", holdout.without_dates()
         else:

@@ -148,7 +148,7 @@ def _extras() -> set[str]:
 # What takes so long to import that functions do it, and of which modules: names, settings and
 # refusals come before TensorFlow; half a second of SciPy or scikit-learn is for those who use it.
 LATE = {
-    "analysis/far.py": {"sklearn"},
+    "analysis/items.py": {"sklearn"},
     "analysis/metrics.py": {"scipy", "sklearn"},
     "ask/queue.py": {"analysis"},
     "ask/refitting.py": {"analysis", "disk", "plotting", "workflow"},
