@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
 from rich.text import Text
 
-from sparse_prefgp.cli.console import Output, counting_bar, import_tensorflow, progress_bar
+from sparse_prefgp.cli.console import (
+    Output,
+    clock,
+    counting_bar,
+    import_tensorflow,
+    progress_bar,
+)
 from sparse_prefgp.cli.select import compare_bar
-from sparse_prefgp.cli.streaming import passes_bar
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.tables import facts_table
@@ -20,6 +27,10 @@ from sparse_prefgp.workflow.automatic import NUMBER_NOTE
 from sparse_prefgp.workflow.fit_telling import answer_parts, facts_of
 from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, StreamHoldout
 from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
+
+if TYPE_CHECKING:
+    from sparse_prefgp.learning.report import Progress
+    from sparse_prefgp.models.streaming.inference import StreamProgress
 
 
 class Printer(stages.Reporter):
@@ -47,7 +58,7 @@ class Printer(stages.Reporter):
         if stage == stages.PLACING and not self._holdout.streamed:
             return console.status("Placing inducing inputs …")
         if stage in (stages.FITTING, stages.ALIKE, stages.UNDATED, stages.REFITTING):
-            return passes_bar(console) if about.streamed else _steps(console, about, stage)
+            return _passes(console) if about.streamed else _steps(console, about, stage)
         if stage == stages.SCORING:
             return console.status("Scoring the held-out duels …")
         if stage == stages.WRITING:
@@ -111,6 +122,54 @@ def _steps(console: Output, holdout: Holdout, stage: str) -> Iterator[FitCallbac
     unit = whole.events.unit
     with progress_bar(console, label, settings.max_iterations, duels, unit) as bar:
         yield FitCallbacks(bar)
+
+
+@contextmanager
+def _passes(console: Output) -> Iterator[FitCallbacks]:
+    """A bar over the rows of each pass: duels a second and time left of it; steps of the optimiser,
+    evidence per duel, and the time left if it takes all of its steps. In 80 columns."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=4),
+        TextColumn("{task.fields[rows]}"),
+        TextColumn("{task.fields[speed]}"),
+        TextColumn("{task.fields[steps]}"),
+    )
+    began: Progress | None = None
+    with Bar(*columns, console=console) as bar:
+        task = bar.add_task("Preparing", total=1, rows="", speed="", steps="")
+
+        def step(at: Progress) -> None:
+            nonlocal began
+            if began is None or began.of != at.of:
+                began = at
+            done, left = at.iteration - began.iteration, at.max_iterations - at.iteration
+            steps = f"step {at.iteration}/{at.max_iterations} {at.per_duel:.4f}"
+            if done:
+                steps += f" ≤ {clock(left * (at.seconds - began.seconds) / done)}"
+            bar.update(task, steps=steps)
+
+        def progress(at: StreamProgress) -> None:
+            name = f"{at.what} {at.round}" if at.round else at.what
+            bar.update(
+                task,
+                description=name.capitalize(),
+                total=at.total,
+                completed=at.rows,
+                rows=f"{_short(at.rows)}/{_short(at.total)}",
+                speed=f"{_short(at.duels_per_second)} duels/s {clock(at.seconds_left)} left",
+            )
+
+        yield FitCallbacks(step, progress)
+
+
+def _short(number: float) -> str:
+    """In at most five characters."""
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if number >= unit:
+            scaled = number / (1e3 if name == "k" else unit)
+            return f"{scaled:.0f}{name}" if scaled >= 99.95 else f"{scaled:.1f}{name}"
+    return f"{number:.0f}"
 
 
 def _print_stream(console: Output, holdout: StreamHoldout) -> None:

@@ -25,8 +25,8 @@ from sparse_prefgp.covariances.kernels import (
 from sparse_prefgp.covariances.projected import ProjectedPoints
 from sparse_prefgp.data.graph import incidence_transpose
 from sparse_prefgp.engines import InferenceResult
-from sparse_prefgp.learning.causes import cause_and_remedies
 from sparse_prefgp.learning.initial import EXPLAINED
+from sparse_prefgp.learning.objective import cause_and_remedies
 from sparse_prefgp.learning.optimise import NotFinite, optimise
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import scale_is_free

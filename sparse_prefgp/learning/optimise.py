@@ -17,7 +17,6 @@ import numpy as np
 
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.engines import InferenceResult, ParallelEP
-from sparse_prefgp.learning.causes import REMEDIES, cause_and_remedies
 from sparse_prefgp.learning.checkpoint import Checkpoint, CheckpointWriter, RunState
 from sparse_prefgp.learning.dying import death_in
 from sparse_prefgp.learning.lbfgs import NOT_FINITE, Curvature, LbfgsState, Settling, go_on
@@ -25,9 +24,11 @@ from sparse_prefgp.learning.limits import limits_of, small_lengthscales
 from sparse_prefgp.learning.notes import WINDOW
 from sparse_prefgp.learning.objective import (
     LOOSE_TOLERANCE,
+    REMEDIES,
     InChunks,
     InMemory,
     Objective,
+    cause_and_remedies,
 )
 from sparse_prefgp.learning.report import OptimisationReport, Progress, StartReport
 from sparse_prefgp.learning.ties import fit_tie_margin
@@ -193,7 +194,7 @@ def perturb(model: PreferenceGP, seed: int, start: int) -> bool:
     moved = False
     for parameter in model.trainable_parameters:
         value = parameter.numpy()
-        if parameter is inducing:
+        if inducing is not None and parameter is inducing:
             rows = seen_by_inducing(model.kernel, model.duels.distinct_rows()[0])
             parameter.assign(kmeans_inputs(rows, len(value), rng))
             moved |= not np.array_equal(value, parameter.numpy())

@@ -273,7 +273,7 @@ def test_only_files_of_sites_are_made_anew(tmp_path: Path) -> None:
 )
 def test_numbers_of_the_bar_are_short(number: float, words: str) -> None:
     from sparse_prefgp.cli.console import clock
-    from sparse_prefgp.cli.streaming import _short
+    from sparse_prefgp.cli.fit_printer import _short
 
     assert _short(number) == words
     assert clock(59.6) == "1:00" and clock(3661.0) == "1:01:01"

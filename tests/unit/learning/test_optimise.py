@@ -15,8 +15,7 @@ from tensorflow_probability import distributions as tfd
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.learning.causes import REMEDIES, cause_and_remedies
-from sparse_prefgp.learning.objective import InMemory
+from sparse_prefgp.learning.objective import REMEDIES, InMemory, cause_and_remedies
 from sparse_prefgp.learning.report import Progress
 from tests.tolerances import FIXED_POINT, IDENTITY, SAME_OPTIMUM
 
