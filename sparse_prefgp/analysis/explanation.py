@@ -108,27 +108,6 @@ class Explanation(Result):
             f"{'above' if self.difference >= 0.0 else 'below'} the other's, sd {self.sd:.3f}."
         )
 
-    def _how(self) -> list[str]:
-        """The text below the table: how the difference was explained."""
-        missed = f"miss the difference by {abs(self.residual):.0e}"
-        adds_up = abs(self.residual) <= RELATIVE_TOLERANCE * abs(self.difference)
-        how = "add up to the difference" if adds_up else missed
-        lines = [f"Contributions {how}; + speaks for {self.first}."]
-        if self.steps is None:
-            lines.append(f"They are {self.method}.")
-        else:
-            of_path = f", and {missed}" if adds_up else ""
-            lines.append(
-                f"They are those of an {self.method} of {self.steps} points (Sundararajan, Taly & "
-                f"Yan 2017){of_path}."
-            )
-        if not self.converged:
-            lines.append(
-                f"Warning: the tolerance of {self.tolerance:.1e} was not met; the contributions "
-                "are not exact."
-            )
-        return lines
-
     def table(self, most: int | None = None) -> Table:
         """What the features contribute, without those that show as 0, at most 20."""
         return self._rows(most)[0]
@@ -176,7 +155,24 @@ class Explanation(Result):
                     if weights:
                         shown = ", ".join(weights[:WORDS_SHOWN])
                         lines.append(f"{name} of {item}, what counts {what} it: {shown}")
-        return [self.headline, table, *lines, *self._how()]
+        missed = f"miss the difference by {abs(self.residual):.0e}"
+        adds_up = abs(self.residual) <= RELATIVE_TOLERANCE * abs(self.difference)
+        how = "add up to the difference" if adds_up else missed
+        lines.append(f"Contributions {how}; + speaks for {self.first}.")
+        if self.steps is None:
+            lines.append(f"They are {self.method}.")
+        else:
+            of_path = f", and {missed}" if adds_up else ""
+            lines.append(
+                f"They are those of an {self.method} of {self.steps} points (Sundararajan, Taly & "
+                f"Yan 2017){of_path}."
+            )
+        if not self.converged:
+            lines.append(
+                f"Warning: the tolerance of {self.tolerance:.1e} was not met; the contributions "
+                "are not exact."
+            )
+        return [self.headline, table, *lines]
 
 
 def explain(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar, TypeAlias
 
 import gpflow
@@ -48,7 +47,7 @@ from sparse_prefgp.covariances import (
 from sparse_prefgp.covariances.item_effect import beside_effects
 from sparse_prefgp.covariances.item_in_time import beside_time
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.covariances.low_rank_effects import ItemsOfRows, effects_of_items
+from sparse_prefgp.covariances.low_rank_effects import ItemsOfRows, places_of
 from sparse_prefgp.covariances.multinomial_probit import SETS, SharedNoise
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.residual import Term, Unexplained, ends_apart
@@ -169,8 +168,12 @@ def _beside_effects(row: SummedApproximation, problem: DuelProblem) -> DuelPrior
     features = basis.features(as_float(graph.rows))
     covariance = LowRankWithEffects(features, graph, variance, row.single_precision)
     left = ResidualOfDuels.beside(problem, lambda: squared_distances(graph, features))
-    items, column = ItemsOfRows.of_graph(graph), graph.layout.number
-    seen = partial(effects_of_items, items, column, tf.sqrt(variance))
+    items, column, scale = ItemsOfRows.of_graph(graph), graph.layout.number, tf.sqrt(variance)
+
+    def seen(inputs: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        place, known = places_of(items.numbers, inputs[:, column])
+        return [(place, scale * known)]
+
     beside = FeaturesBesideEffects(basis.of_inputs, seen, len(items.numbers))
     prior = _completed(row, problem, basis, covariance, left)
     return replace(prior, features=beside.whole, beside=beside)

@@ -187,18 +187,18 @@ def _labels(blocks: Any) -> tuple[Label, ...]:
             f"blocks is {type(blocks).__name__} of shape {array.shape}; give one label for each "
             "duel, or how many blocks k-means is to make."
         )
-    return tuple(_label(value, i) for i, value in enumerate(array.tolist()))
-
-
-def _label(value: Any, duel: int) -> Label:
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, str):
-        return value
-    if is_number(value) and math.isfinite(value) and float(value).is_integer():
-        return int(value)
-    # What stands for a missing value in data frames and arrays.
-    missing = value is None or str(value) in ("nan", "<NA>", "NaT")
-    what = "no block" if missing else f"the block {value!r}"
-    raise ValueError(
-        f"Duel {duel} has {what}; give each duel a block, named by a text or a whole number."
-    )
+    labels: list[Label] = []
+    for duel, value in enumerate(array.tolist()):
+        value = value.item() if isinstance(value, np.generic) else value
+        if is_number(value) and math.isfinite(value) and float(value).is_integer():
+            value = int(value)
+        elif not isinstance(value, str):
+            # What stands for a missing value in data frames and arrays.
+            missing = value is None or str(value) in ("nan", "<NA>", "NaT")
+            what = "no block" if missing else f"the block {value!r}"
+            raise ValueError(
+                f"Duel {duel} has {what}; give each duel a block, named by a text or a whole "
+                "number."
+            )
+        labels.append(value)
+    return tuple(labels)

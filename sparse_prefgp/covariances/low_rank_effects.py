@@ -135,18 +135,6 @@ class FeaturesBesideEffects(NamedTuple):
         return mean, explained
 
 
-def effects_of_items(
-    items: ItemsOfRows, column: int, scale: tf.Tensor, inputs: tf.Tensor
-) -> list[tuple[tf.Tensor, tf.Tensor]]:
-    """Which effect each input (N, ...) has, (N,), and s, or 0 where it is not known.
-
-    :param column: of the number of the item in an input.
-    :param scale: s.
-    """
-    place, known = places_of(items.numbers, inputs[:, column])
-    return [(place, scale * known)]
-
-
 def places_of(numbers: FloatArray, asked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Where numbers (N,) are among some, ascending, and 1, or 0 for one that is not there."""
     known = tf.constant(numbers, asked.dtype)

@@ -169,20 +169,16 @@ def _by_sites(point: FixedPoint, noise: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _checked(given: np.ndarray | LowRankPlusDiagonal) -> _Matrix | LowRankPlusDiagonal:
-    if not isinstance(given, LowRankPlusDiagonal):
-        return _Matrix(_checked_matrix(given))
-    features = np.asarray(given.features, float)
-    diagonal = np.asarray(given.diagonal, float)
-    check_shape("features", features, "t", "m")
-    check_shape("diagonal", diagonal, len(features))
-    check_finite("features", features)
-    check_finite("diagonal", diagonal)
-    if np.any(diagonal < 0):
-        raise ValueError(f"diagonal must not be negative, but holds {diagonal.min()}.")
-    return LowRankPlusDiagonal(features, diagonal)
-
-
-def _checked_matrix(given: np.ndarray) -> np.ndarray:
+    if isinstance(given, LowRankPlusDiagonal):
+        features = np.asarray(given.features, float)
+        diagonal = np.asarray(given.diagonal, float)
+        check_shape("features", features, "t", "m")
+        check_shape("diagonal", diagonal, len(features))
+        check_finite("features", features)
+        check_finite("diagonal", diagonal)
+        if np.any(diagonal < 0):
+            raise ValueError(f"diagonal must not be negative, but holds {diagonal.min()}.")
+        return LowRankPlusDiagonal(features, diagonal)
     matrix = np.asarray(given, float)
     check_shape("covariance", matrix, "t", matrix.shape[0] if matrix.ndim else "t")
     check_finite("covariance", matrix)
@@ -197,7 +193,7 @@ def _checked_matrix(given: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"covariance must be positive semi-definite, but has the eigenvalue {smallest:.3g}."
         )
-    return matrix
+    return _Matrix(matrix)
 
 
 def _check_box(

@@ -247,7 +247,14 @@ class FitSettings:
         if isinstance(self.integrate, bool):
             object.__setattr__(self, "integrate", YES if self.integrate else NO)
         self._check_kinds()
-        together.check(chunks=self.stream, **self._needing_memory())
+        needing_memory = {}  # that were given, and what they are called
+        for one in fields(self):
+            value = getattr(self, one.name)
+            name = (option_of(one).flag or one.name).replace("-", "_")
+            if name in together.IN_MEMORY and not is_default(one, value):
+                shown = "" if value is True else f" {value}"
+                needing_memory[name] = f"the option --{dashed(name)}{shown}"
+        together.check(chunks=self.stream, **needing_memory)
         check_fields(self)
         engine, share = self.engine_choice, self.inducing_share
         check_choice("tie_model", self.tie_model, ("box", "margin-only"))
@@ -358,17 +365,6 @@ class FitSettings:
                 raise ValueError(f"{one.name} is {shortened(value)}; give {wanted}{none}.")
             if "int" in kinds and isinstance(value, float):
                 object.__setattr__(self, one.name, int(value))
-
-    def _needing_memory(self) -> dict[str, str]:
-        """Options that were given and need all duels at once, and what they are called."""
-        asked = {}
-        for one in fields(self):
-            value = getattr(self, one.name, None)
-            name = (option_of(one).flag or one.name).replace("-", "_")
-            if name in together.IN_MEMORY and not is_default(one, value):
-                shown = "" if value is True else f" {value}"
-                asked[name] = f"the option --{dashed(name)}{shown}"
-        return asked
 
 
 @dataclass(frozen=True, eq=False)

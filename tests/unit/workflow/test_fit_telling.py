@@ -174,7 +174,6 @@ def test_everything_is_escaped(render, ranking):
         command=ATTACK,
         notes=[ATTACK],
         data_rows=[(ATTACK, ATTACK)],
-        title=ATTACK,
     )
     page = Page(text)
     assert "script" not in page.tags
