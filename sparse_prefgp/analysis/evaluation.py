@@ -152,14 +152,15 @@ def evaluate(
         options, duels=duels, choices=choices, rankings=rankings, best_worst=best_worst
     )
     sets = kind != "duels"
+    relies = risk is not None
     together.check(
         answers=sets,
         ahead=ahead,
-        risk=risk is not None,
-        no_risk=risk is None,
+        risk=relies,
+        no_risk=not relies,
         task=task is not None,
         trust=trust,
-        in_time=risk is not None and model.inputs.layout.dated,
+        in_time=relies and model.inputs.layout.dated,
     )
     model.allow(ahead=ahead)
     chunks: Iterable[Asked]
@@ -169,7 +170,7 @@ def evaluate(
     # can have where the model has no items.
     alone = isinstance(source, str | os.PathLike) and not model.duels.has_items and items is None
     if not sets and (alone or isinstance(source, StreamedDuels) or is_stream(source)):
-        together.check(risk=risk is not None, trust=trust, streamed=True)
+        together.check(risk=relies, trust=trust, streamed=True)
         stream, named = _in_units_of(model, source, items, columns)
         chunks, totals = asked_of_stream(stream, model), stream.totals
         number, ties, in_blocks = totals.duels, totals.ties, 0
@@ -182,7 +183,7 @@ def evaluate(
         if sets:
             of_events["grouping"] = grouping_of(read.table, np.arange(len(events)))
         else:
-            events, of_events = _of_duels(model, read, risk is not None)
+            events, of_events = _of_duels(model, read, relies)
         chunks = [Asked(events, read.items.inputs, sets=sets)]
         known = np.zeros(len(events), bool) if events.block is None else events.block.numbers >= 0
         number, ties, in_blocks = (

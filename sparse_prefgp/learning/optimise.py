@@ -133,29 +133,35 @@ def optimise(
     :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
     """
     streamed = isinstance(model, StreamedGP)
+    asked: dict[str, Any] = {
+        "max_iterations": max_iterations,
+        "starts": starts,
+        "gradients": gradients,
+        "subset": subset,
+        "polish": polish,
+        "progress": progress,
+    }
+    asked = {name: value for name, value in asked.items() if value is not None}
     together.check(
         streamed=streamed,
         free_scale=free_scale,
-        starts=starts is not None,
+        starts="starts" in asked,
         in_memory=not streamed,
-        gradients=gradients is not None,
-        subset_rows=subset is not None,
-        polish=polish is not None,
-        progress=progress is not None,
+        gradients="gradients" in asked,
+        subset_rows="subset" in asked,
+        polish="polish" in asked,
+        progress="progress" in asked,
     )
-    usual = DEFAULT_STREAMED_ITERATIONS if streamed else DEFAULT_ITERATIONS
+    asked.setdefault(
+        "max_iterations", DEFAULT_STREAMED_ITERATIONS if streamed else DEFAULT_ITERATIONS
+    )
     settings = _Settings(
-        max_iterations=usual if max_iterations is None else max_iterations,
         least_gain=least_gain,
         callback=callback,
         checkpoint=checkpoint,
-        starts=1 if starts is None else starts,
         seed=0 if streamed else seed_of(rng),
-        gradients=CHUNKS if gradients is None else gradients,
-        subset=DEFAULT_SUBSET if subset is None else subset,
-        polish=0 if polish is None else polish,
         rng=rng,
-        progress=progress,
+        **asked,
     )
     if free_scale:
         gpflow.set_trainable(model.likelihood.noise, True)
@@ -217,13 +223,13 @@ class _Settings:
     least_gain: float | None
     callback: Callable[[Progress], None] | None
     checkpoint: Checkpoint | str | os.PathLike[str] | None
-    starts: int
     seed: int
-    gradients: str
-    subset: int
-    polish: int
     rng: np.random.Generator | None
-    progress: Callable[[StreamProgress], None] | None
+    starts: int = 1
+    gradients: str = CHUNKS
+    subset: int = DEFAULT_SUBSET
+    polish: int = 0
+    progress: Callable[[StreamProgress], None] | None = None
 
     def __post_init__(self) -> None:
         check_choice("gradients", self.gradients, GRADIENTS)
@@ -270,16 +276,16 @@ class _Run:
     ) -> None:
         self._main, self._settings, self._keeper = main, settings, keeper
         self._begun_at = main.get()
-        found = None if keeper is None else keeper.found
-        if keeper is not None and found is not None:
-            made = max((leg.iterations for leg in found.legs), default=0)
+        self._reached = RunState()
+        if keeper is not None and keeper.found is not None:
+            self._reached = keeper.found
+            made = max((leg.iterations for leg in self._reached.legs), default=0)
             if made > settings.max_iterations:
                 raise ValueError(
                     f"The run in {str(keeper.file.path)!r} has made {made} iterations, past the "
                     f"limit of {settings.max_iterations}; give a limit of at least {made}, "
                     f"{keeper.file.again}."
                 )
-        self._reached = RunState() if found is None else found
         self._resumed_at = self._reached.iterations
         main.count_from(self._reached.counts)
 
@@ -449,8 +455,9 @@ class _InMemory(_Run):
             )
         objective.set(best.position)
         inference = model.infer(restart=True)
-        warm = not inference.converged and self._sites is not None
-        if warm and self._sites is not None:
+        warm = False
+        if not inference.converged and self._sites is not None:
+            warm = True
             model.inference.start_from(*self._sites)
             inference = model.infer()
         return self._report(
