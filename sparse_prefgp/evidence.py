@@ -17,10 +17,13 @@ from sparse_prefgp.approximations.base import (
     DuelProblem,
     prior_variance,
 )
+from sparse_prefgp.approximations.dtc import DTC
 from sparse_prefgp.approximations.exact import Exact
-from sparse_prefgp.approximations.inducing import DTC, FITC, VFE, TightVFE, bound_by_pairs
+from sparse_prefgp.approximations.fitc import FITC
 from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels
+from sparse_prefgp.approximations.residual_bounds import bound_by_pairs
 from sparse_prefgp.approximations.set_residual import ResidualOfPairs, ResidualOfSets
+from sparse_prefgp.approximations.vfe import VFE, TightVFE
 from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
