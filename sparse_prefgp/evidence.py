@@ -86,11 +86,6 @@ def evidence_of_sites(
     return counts / power * each
 
 
-def laplace_log_evidence(objective: tf.Tensor, half_log_det: tf.Tensor) -> tf.Tensor:
-    """Laplace's log evidence, a scalar, from log p - ½ z'K⁻¹z at the mode. GPML eq. 3.32"""
-    return objective - half_log_det
-
-
 def summed_log_evidence(
     terms: Iterable[float], half_log_det: float, correction: float = 0.0
 ) -> float:

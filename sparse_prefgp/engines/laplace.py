@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.engines.base import FixedPoint, Iteration, SweepState, constant_factors
-from sparse_prefgp.evidence import Slopes, laplace_log_evidence
+from sparse_prefgp.evidence import Slopes
 from sparse_prefgp.factors.links import LINKS, Link
 from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, totals
 from sparse_prefgp.support.checks import check_choice
@@ -152,9 +152,11 @@ class Laplace(Iteration):
         self, covariance: Covariance, factors: Factors, state: _State, sweeps: tf.Tensor
     ) -> FixedPoint:
         found = state.found
+        # log p - ½ z'K⁻¹z - ½ log|P| at the mode. GPML eq. 3.32
+        log_evidence = state.place.objective - found.half_log_det
         return FixedPoint(
             found,
-            laplace_log_evidence(state.place.objective, found.half_log_det),
+            log_evidence,
             self._slopes(covariance, factors, state),
             sweeps,
             tf.constant(self.damping, found.mean.dtype),

@@ -94,6 +94,7 @@ class Hyperparameters:
 
     def __init__(self, model: PreferenceGP) -> None:
         self.named = learned_paths(model)
+        self._least = [reach_of(x)[0] * (1.0 + ABOVE_LIMIT) for _, x in self.named]
         sizes = [int(np.prod(x.shape)) for _, x in self.named]
         apart = sum(sizes) <= APART
         # Which values each theta is of.
@@ -121,8 +122,7 @@ class Hyperparameters:
         values = [x.numpy().reshape(-1).copy() for _, x in self.named]
         for (i, where), by in zip(self.groups, step, strict=True):
             values[i][where] *= np.exp(by / _power(self.named[i][1]))
-        for (_, x), value in zip(self.named, values, strict=True):
-            least = reach_of(x)[0] * (1.0 + ABOVE_LIMIT)
+        for (_, x), value, least in zip(self.named, values, self._least, strict=True):
             x.assign(np.maximum(value.reshape(x.shape), least))
 
     def slopes(self, gradient: dict[int, FloatArray]) -> FloatArray:
