@@ -610,11 +610,11 @@ def _columns(
 ) -> FloatArray:
     """(s, D) of each side: its features x, covariates of these names, 0 where there are none, and
     products of these with features of who answered."""
-    if names and events.covariates is None:
-        x = np.column_stack([x, np.zeros((len(x), len(names)))])
-    elif names:
+    if names and events.covariates is not None:
         places = [events.covariate_names.index(name) for name in names]
         x = np.column_stack([x, events.covariates[:, places]])
+    elif names:
+        x = np.column_stack([x, np.zeros((len(x), len(names)))])
     of_people = features_of_people(people, events)
     if of_people is None:
         return x
