@@ -335,8 +335,8 @@ class LinearRival(Result):
         check_shape("mask", there, *x.shape[:2])
         for i in first_true(~there.any(-1)):
             raise ValueError(f"Set {i} has no alternatives; give it some, or leave it out.")
-        # Any columns where nothing is known.
-        check_shape("features", x, "sets", "alternatives", size or "D", hint=_FITTED_TO)
+        width = size or x.shape[-1]  # any where nothing is known
+        check_shape("features", x, "sets", "alternatives", width, hint=_FITTED_TO)
         seen = np.where(there[..., None], x, 0.0)[..., :size]
         check_finite("features", seen)
         return special.softmax(np.where(there, seen @ self.coefficients, -np.inf), 1)

@@ -25,8 +25,8 @@ from sparse_prefgp.learning.objective import EvaluationCounts
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.support.arrays import AnyArray
+from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.numpy_files import read_archive
-from sparse_prefgp.support.words import shortened
 
 # What stays as it is may itself have been computed (k-means, the fit before a refit), so that its
 # last digits are by the order of sums, which the number of threads decides.
@@ -53,14 +53,8 @@ class Checkpoint:
     """From the checkpoint that is there; without one, begin."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.path, str | os.PathLike):
-            raise ValueError(f"A checkpoint was asked for at {self.path!r}; give a file's path.")
-        whole = isinstance(self.every, int | np.integer) and not isinstance(self.every, bool)
-        if not whole or self.every < 1:
-            raise ValueError(
-                f"A checkpoint every {shortened(self.every)} iterations makes no sense; give a "
-                "whole number of at least 1."
-            )
+        check_kind("The path of the checkpoint", self.path, (str, os.PathLike), "that of a file")
+        check_number("every", self.every, least=1, whole=True, hint=", iterations")
 
 
 class Interrupted(KeyboardInterrupt):
