@@ -218,7 +218,7 @@ def cross_validate(
 def fitted(
     loss: LinearLoss,
     scale: FloatArray,
-    names: Sequence[str],
+    names: tuple[str, ...],
     ridge: float | Sequence[float],
     folds: int,
     rng: np.random.Generator | None,
@@ -259,15 +259,9 @@ def fitted(
             "the coefficients have no finite values; give a ridge above 0."
         )
     covariance = linalg.inv(hessian + best * np.eye(len(scale))) / np.outer(scale, scale)
+    likelihood = -loss.value(loss.x @ weights)
     return LinearRival(
-        weights / scale,
-        tuple(names),
-        covariance,
-        -loss.value(loss.x @ weights),
-        loss.total,
-        best,
-        table,
-        loss.probit,
+        weights / scale, names, covariance, likelihood, loss.total, best, table, loss.probit
     )
 
 
@@ -714,5 +708,5 @@ def _coded(labels: npt.ArrayLike, name: str, rows: int) -> Codes:
     return Codes.of(values.tolist())
 
 
-def _names(names: Sequence[str] | None, columns: int) -> Sequence[str]:
-    return [f"column {j}" for j in range(columns)] if names is None else names
+def _names(names: tuple[str, ...] | None, columns: int) -> tuple[str, ...]:
+    return tuple(f"column {j}" for j in range(columns)) if names is None else names
