@@ -115,8 +115,8 @@ def _reached(content: bytes) -> tuple[Record, dict[FitKey, FinishedFit]]:
     fits = {}
     fingerprints, *lines = map(json.loads, content.decode("utf-8").splitlines())
     for line in lines:
-        key, fit = FitKey(*line.pop("candidate")), FinishedFit(**line)
-        arrays = {name: getattr(fit, name) for name in ARRAYS}
-        given = {name: np.array(x, float) for name, x in arrays.items() if x is not None}
-        fits[key] = fit._replace(**given)
+        key = FitKey(*line.pop("candidate"))
+        for name in ARRAYS:
+            line[name] = None if line[name] is None else np.array(line[name], dtype=float)
+        fits[key] = FinishedFit(**line)
     return fingerprints, fits
