@@ -24,7 +24,7 @@ import pandas as pd
 from scipy.special import log_ndtr
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.rivals import linear_probit
+from sparse_prefgp.analysis.rivals import probit_of
 
 FOUR = 4  # alternatives of every set
 ATTRIBUTES = ["pf", "cl", "loc", "wk", "tod", "seas"]
@@ -112,7 +112,7 @@ def log_products(x: np.ndarray, survey: Survey) -> np.ndarray:
     sets = x[~test].reshape(-1, FOUR, x.shape[1])
     best = chosen[~test].reshape(-1, FOUR)
     won = np.repeat(sets[best], FOUR - 1, axis=0)
-    probit = linear_probit(won - sets[~best])
+    probit = probit_of(won - sets[~best])
     new = x[test].reshape(-1, FOUR, x.shape[1])
     apart = new[:, :, None] - new[:, None]
     logs = log_ndtr(apart @ probit.coefficients)

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.rivals import linear_probit
+from sparse_prefgp.analysis.rivals import probit_of
 from sparse_prefgp.models import kmeans_inputs
 from sparse_prefgp.support.versions import versions
 
@@ -156,7 +156,7 @@ def _linear(problem: Problem) -> Row:
     duels = problem.duels
     differences = duels.items[duels.winners] - duels.items[duels.losers]
     started = time.perf_counter()
-    probit = linear_probit(differences)
+    probit = probit_of(differences)
     seconds = time.perf_counter() - started
     log_p = log_ndtr((problem.winners - problem.losers) @ probit.coefficients)
     return Row("linear probit", _nats(log_p), seconds)

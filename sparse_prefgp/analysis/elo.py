@@ -69,9 +69,8 @@ class Elo:
         options = {"maxiter": 100}
         found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         run = _run(matches, found.x, ties, np.zeros(num_items), since)
-        end = 1 + columns
-        tie = exp(found.x[end]) if ties else 0.0
-        return cls(exp(found.x[0]), found.x[1:end], tie, run.ratings)
+        tie = exp(found.x[-1]) if ties else 0.0
+        return cls(exp(found.x[0]), found.x[1 : 1 + columns], tie, run.ratings)
 
     def ahead(self, matches: Answers) -> FloatArray:
         """Forecasts of later matches, each from the results of all dates before its own.
@@ -112,10 +111,9 @@ def _run(
     every = range(size)
     rate, log_nu = exp(at[0]), at[-1] if ties else -inf
     nu = exp(log_nu)
-    columns = matches.covariate_differences
-    advantages = at[1 : 1 + len(matches.covariate_names)]
-    offset = [0.0] * len(matches) if columns is None else (columns @ advantages).tolist()
-    said = [()] * len(matches) if columns is None else columns.tolist()
+    columns, number = matches.covariate_differences, len(matches.covariate_names)
+    columns = np.zeros((len(matches), 0)) if columns is None else columns
+    offset, said = (columns @ at[1 : 1 + number]).tolist(), columns.tolist()
     half = np.where(matches.kind == TIE, 0.5, 1.0).tolist()
     count = matches.totals.tolist()
     ratings, slopes = begin.tolist(), [[0.0] * size for _ in begin]
@@ -144,7 +142,7 @@ def _run(
             moved = []
             for j in every:
                 of_d = slopes[a][j] - slopes[b][j]
-                if 0 < j <= len(advantages):
+                if 0 < j <= number:
                     of_d += said[i][j - 1]
                 of_error = by_rating * of_d
                 slope[j] -= counted * error * of_d

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparse_prefgp.analysis.rivals import conditional_logit, decided, linear_probit
+from sparse_prefgp.analysis.rivals import conditional_logit, decided, probit_of
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.randomness import generator
@@ -73,11 +73,11 @@ def _weights(duels: Duels, rng: np.random.Generator) -> FloatArray:
     if duels.events.has_sets:
         logit = conditional_logit(duels, rng=rng)
         return logit.coefficients[: duels.num_features]
-    sides, weights, _ = decided(duels)
-    if not len(sides):
+    if duels.num_ties == duels.num_duels:
         return np.zeros(duels.num_features)
+    sides, weights, _ = decided(duels)
     if len(sides) > _DUELS:
         some = np.sort(rng.choice(len(sides), _DUELS, replace=False))
         sides, weights = sides[some], weights[some]
     won, lost = duels.items[sides.T]
-    return linear_probit(won - lost, weights, rng=rng, ridge=_RIDGES, folds=2).coefficients
+    return probit_of(won - lost, weights, rng=rng, ridge=_RIDGES, folds=2).coefficients

@@ -8,7 +8,7 @@ probit of duels. Minus log P is convex in w; the square of w, times half a ridge
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,13 +27,14 @@ from sparse_prefgp.data.answers import (
     WIN,
     Answers,
     Codes,
+    by_appearance,
 )
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.forecast import DUELS, FIRST, SECOND, Forecast
 from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray, runs
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray, first_true, runs
 from sparse_prefgp.support.checks import (
     as_numbers,
     check_finite,
@@ -42,9 +43,9 @@ from sparse_prefgp.support.checks import (
     numbers,
 )
 from sparse_prefgp.support.machine import ask
-from sparse_prefgp.support.words import id_text, shortened
+from sparse_prefgp.support.words import shortened
 from sparse_prefgp.tell.result import Result
-from sparse_prefgp.tell.tables import Column, Table, records
+from sparse_prefgp.tell.tables import Column, Table
 
 LINEAR_PROBIT, BRADLEY_TERRY, COIN = "linear_probit", "bradley_terry", "coin"
 CONDITIONAL_LOGIT, EQUAL_SHARES = "conditional_logit", "equal_shares"
@@ -164,11 +165,8 @@ def newton(loss: LinearLoss, ridge: float, start: FloatArray) -> FloatArray:
     Cost is that of a Hessian and O(D³) a step.
     """
 
-    def penalised(activation: FloatArray, w: FloatArray) -> float:
-        return loss.value(activation) + 0.5 * ridge * float(w @ w)
-
     w, activation = start, loss.x @ start
-    value = penalised(activation, w)
+    value = loss.value(activation) + 0.5 * ridge * float(w @ w)
     for _ in range(MAX_NEWTON_STEPS):
         gradient = ridge * w + loss.x.T @ loss.slope(activation)
         hessian = loss.hessian(activation) + ridge * np.eye(len(w))
@@ -178,20 +176,20 @@ def newton(loss: LinearLoss, ridge: float, start: FloatArray) -> FloatArray:
             return w - step
         before, move = value, loss.x @ step
         for size in _STEP_SIZES:
-            trial = activation - size * move, w - size * step
-            value = penalised(*trial)
+            ahead, at = activation - size * move, w - size * step
+            value = loss.value(ahead) + 0.5 * ridge * float(at @ at)
             if value <= before - 1e-4 * size * decrement:
                 break
         if value >= before:  # nothing left but rounding
             break
-        activation, w = trial
+        activation, w = ahead, at
     return w
 
 
 def cross_validate(
     loss: LinearLoss, ridges: Sequence[float], folds: int, rng: np.random.Generator
-) -> tuple[float, ...]:
-    """The mean loss of units that were left out of the fit, for each ridge.
+) -> tuple[tuple[float, float], ...]:
+    """Each ridge, and the mean loss of units that were left out of the fit.
 
     Of as many units, at random, as keep r D² at 5 10^8, which are all of 2 10^6 rows with 16
     columns and 30,000 with 128.
@@ -214,7 +212,7 @@ def cross_validate(
         for i, ridge in enumerate(ridges):
             weights = newton(kept, ridge, weights)
             losses[i] += held.value(held.x @ weights)
-    return tuple((losses / loss.total).tolist())
+    return tuple(zip(ridges, (losses / loss.total).tolist(), strict=True))
 
 
 def fitted(
@@ -235,10 +233,11 @@ def fitted(
     if grid != [0.0] and not (grid and grid[-1] > 0.0 and np.all(np.isfinite(grid))):
         raise ValueError(f"ridge is {shortened(ridge)}; give 0 alone, or one or more above 0.")
     check_number("folds", folds, least=2, whole=True)
-    if not names:
+    if not len(scale):
         return replace(KNOWS_NOTHING, probit=loss.probit)
     loss = replace(loss, x=loss.x / scale)
-    table, best = tuple[tuple[float, float], ...](), grid[0] if len(grid) == 1 else 1.0
+    table: tuple[tuple[float, float], ...] = ()
+    best = grid[0] if len(grid) == 1 else 1.0
     if best == 0.0:
         at_start = loss.hessian(np.zeros(loss.x.shape[0]))
         values, vectors = np.linalg.eigh(at_start)
@@ -250,8 +249,7 @@ def fitted(
             )
     if len(grid) > 1 and loss.num_units > 1:
         generator = np.random.default_rng(0) if rng is None else rng
-        losses = cross_validate(loss, grid, min(folds, loss.num_units), generator)
-        table = tuple(zip(grid, losses, strict=True))
+        table = cross_validate(loss, grid, min(folds, loss.num_units), generator)
         best = min(table, key=lambda row: row[1])[0]
     weights = newton(loss, best, np.zeros(len(scale)))
     hessian = loss.hessian(loss.x @ weights)
@@ -301,8 +299,8 @@ class LinearRival(Result):
     """Whose coefficients come after those of the features."""
     people: PeopleFeatures | None = None
     """Whose products with the others are the last columns; None without."""
-    of_items: bool = False
-    """Whether there is a column for each item, and none for its features."""
+    strengths: FloatArray | None = None
+    """(n,) of each item, which is then its one feature, of coefficient 1; None without."""
 
     @property
     def standard_errors(self) -> FloatArray:
@@ -312,7 +310,7 @@ class LinearRival(Result):
 
     @property
     def num_features(self) -> int:
-        """Columns of features, or items where each has one; without covariates and products."""
+        """Columns of features, without covariates and products."""
         of_people = 0 if self.people is None else len(self.people.feature_names)
         return len(self.coefficients) // (1 + of_people) - len(self.covariate_names)
 
@@ -327,11 +325,11 @@ class LinearRival(Result):
             alternatives.
         """
         x, size = numbers("features", features), len(self.coefficients)
-        width = size or (x.shape or (0,))[-1]  # any where nothing is known
         there = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, dtype=bool)
         check_shape("mask", there, *x.shape[:2])
-        for i in np.flatnonzero(~there.any(-1))[:1]:
+        for i in first_true(~there.any(-1)):
             raise ValueError(f"Set {i} has no alternatives; give it some, or leave it out.")
+        width = size or x.shape[-1]  # any where nothing is known
         check_shape("features", x, "sets", "alternatives", width, hint=_FITTED_TO)
         seen = np.where(there[..., None], x, 0.0)[..., :size]
         check_finite("features", seen)
@@ -340,36 +338,20 @@ class LinearRival(Result):
     def utilities(self, features: FloatArray, events: Answers) -> FloatArray:
         """(s,) of each side of questions between rows.
 
-        :param features: (n, D); with a coefficient for each item (n, 1), its number: others than
-            those of training are average.
+        :param features: (n, D); with strengths (n, 1), the number of the item: others than those of
+            training are average.
         :param events: of which covariates count, 0 where they have none.
         :raises ValueError: other columns than those that it was fitted to, or not finite ones.
         """
         if not len(self.coefficients):
             return np.zeros(len(events.sides))
-        own, names = self.num_features, self.covariate_names
-        base, rows, place = own + len(names), features, events.sides
-        if len(place) < len(rows):
-            rows, place = rows[place], np.arange(len(place))
-        width = 1 if self.of_items else own
-        x = as_numbers("features", rows, len(rows), width, hint=_FITTED_TO)
-        # Products with features of people are further coefficients of each column.
-        products = self.coefficients[base:].reshape(base, -1)
-        weights = np.column_stack([self.coefficients[:base], products])
-        if self.of_items:
-            known = (x >= 0.0) & (x < own)
-            found = np.where(known, weights[np.where(known, x, 0)[:, 0].astype(np.int64)], 0.0)
-        else:
-            found = x @ weights[:own]
-        found = found[place]
-        if names and events.covariates is not None:
-            columns = [events.covariate_names.index(name) for name in names]
-            found = found + events.covariates[:, columns] @ weights[own:]
-        people = features_of_people(self.people, events)
-        if people is None:
-            return found[:, 0]
-        whose = np.repeat(people, events.sizes, axis=0)
-        return found[:, 0] + np.sum(found[:, 1:] * whose, 1)
+        check_shape("features", features, len(features), self.num_features, hint=_FITTED_TO)
+        x = features[events.sides]
+        check_finite("features", x)
+        if self.strengths is not None:
+            known = (x >= 0.0) & (x < len(self.strengths))
+            x = np.where(known, self.strengths[np.where(known, x, 0.0).astype(np.int64)], 0.0)
+        return _columns(x, events, self.covariate_names, self.people) @ self.coefficients
 
     def predict(self, questions: Answers, features: FloatArray) -> Forecast:
         """What it says of questions, as `PreferenceGP.predict`; it knows neither ties nor grades.
@@ -403,62 +385,62 @@ class LinearRival(Result):
             Column("coefficient", "coefficient", ".5g"),
             Column("error", "standard error", ".2g"),
         ]
-        each = {
-            "feature": self.names,
-            "coefficient": self.coefficients,
-            "error": self.standard_errors,
-        }
-        rows = records(require_pandas().DataFrame(each)[:most])
-        return Table("coefficients", title, columns, rows)
+        values = zip(self.names, self.coefficients, self.standard_errors, strict=True)
+        rows = [dict(zip((column.key for column in columns), row, strict=True)) for row in values]
+        return Table("coefficients", title, columns, rows[:most])
 
 
 # A coin, and equal shares of all alternatives.
 KNOWS_NOTHING = LinearRival(np.zeros(0))
 
 
-def linear_probit(
-    duels: Duels | npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    ridge: float | Sequence[float] = RIDGES_OF_PROBIT,
-    folds: int = 5,
-    rng: np.random.Generator | None = None,
-) -> LinearRival:
-    """P(a beats b) = Phi((x_a - x_b)' w), no intercept; the ridge as in `conditional_logit`.
+def linear_probit(duels: Duels, *, rng: np.random.Generator | None = None) -> LinearRival:
+    """P(a beats b) = Phi((x_a - x_b)' w), no intercept, with a ridge chosen by cross-validation.
 
     Equal duels of different groups are one unit, so that groups change neither the folds nor the
     fit. Covariates are columns next to the features. Cost is O(t D²) a Newton step.
 
-    :param duels: of which those that have a winner count, with their weights; or (t, D)
-        standardised features of the winner less those of the loser.
-    :param counts: (t,) of differences, how often each was seen; default all 1.
-    :raises ValueError: all duels are ties; arrays of the wrong shape or not finite, no duels,
-        counts that are not positive; what `fitted` raises.
+    :param duels: of which those that have a winner count, with their weights.
+    :param rng: draws the folds; default a generator with seed 0.
+    :raises ValueError: all duels are ties.
     """
-    covariate_names = tuple[str, ...]()
-    if isinstance(duels, Duels):
-        covariate_names = duels.covariate_names
-        sides, weights, said, spread = _won(duels)
-        key, axis = sides[:, 0] * duels.num_items + sides[:, 1], None
-        if covariate_names:
-            key, axis = np.column_stack([key, said + 0.0]), 0
-        _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
-        order = np.argsort(first)  # that of first appearance
-        counts, first = np.bincount(row.reshape(-1), weights)[order], first[order]
-        _ask_for_rows(len(order), duels.num_features)
-        won, lost = duels.items[sides[first].T]
-        x = np.column_stack([won - lost, said[first]])
-        scale = np.append(np.ones(duels.num_features), spread)
-    else:
-        x = as_numbers("duels", duels, "t", "D", hint=", with at least one duel")
-        counts = np.ones(len(x)) if counts is None else as_numbers("counts", counts, len(x))
-        least = int(np.argmin(counts))
-        check_number(f"The count of duel {least}", counts[least], above=0.0)
-        scale = np.ones(x.shape[1])
+    sides, weights, said = decided(duels)
+    key, axis = sides[:, 0] * duels.num_items + sides[:, 1], None
+    if duels.covariate_names:
+        key, axis = np.column_stack([key, said + 0.0]), 0
+    _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
+    first, row = by_appearance(first, row)
+    _ask_for_rows(len(first), duels.num_features)
+    won, lost = duels.items[sides[first].T]
+    rival = probit_of(
+        np.column_stack([won - lost, said[first]]),
+        np.bincount(row, weights),
+        scale=np.append(np.ones(duels.num_features), _divisor(np.sqrt(np.mean(said**2, axis=0)))),
+        rng=rng,
+    )
+    return replace(rival, covariate_names=duels.covariate_names)
+
+
+def probit_of(
+    x: FloatArray,
+    counts: npt.ArrayLike | None = None,
+    *,
+    scale: FloatArray | None = None,
+    ridge: float | Sequence[float] = RIDGES_OF_PROBIT,
+    folds: int = 5,
+    rng: np.random.Generator | None = None,
+) -> LinearRival:
+    """A linear probit of differences.
+
+    :param x: (t, D) of the winner less the loser.
+    :param counts: (t,) as how many duels each counts; default all 1.
+    :param scale: (D,) as of `fitted`; default all 1.
+    """
     every = np.arange(len(x))
-    loss = LinearLoss(x, every, np.asarray(counts, dtype=np.float64), every, every, probit=True)
-    rival = fitted(loss, scale, _names(None, x.shape[1]), ridge, folds, rng)
-    return replace(rival, covariate_names=covariate_names)
+    weight = np.ones(len(x)) if counts is None else np.asarray(counts, dtype=np.float64)
+    loss = LinearLoss(x, every, weight, every, every, probit=True)
+    scale = np.ones(x.shape[1]) if scale is None else scale
+    return fitted(loss, scale, _names(None, x.shape[1]), ridge, folds, rng)
 
 
 def bradley_terry(duels: Duels) -> LinearRival:
@@ -468,7 +450,8 @@ def bradley_terry(duels: Duels) -> LinearRival:
     :param duels: of which those that have a winner count, with their weights.
     :raises ValueError: all duels are ties.
     """
-    sides, weights, said, spread = _won(duels)
+    sides, weights, said = decided(duels)
+    spread = _divisor(np.sqrt(np.mean(said**2, axis=0)))
     every, columns = np.arange(len(sides)), duels.num_items + said.shape[1]
     ones, shape = np.ones(len(sides)), (len(sides), duels.num_items)
     won, lost = (sparse.csr_matrix((ones, (every, side)), shape) for side in sides.T)
@@ -483,8 +466,9 @@ def bradley_terry(duels: Duels) -> LinearRival:
 
     start = np.zeros(columns)
     w = minimize(objective, start, jac=True, method="L-BFGS-B", options=_STRENGTHS).x
-    w[duels.num_items :] /= spread
-    return LinearRival(w, covariate_names=duels.covariate_names, of_items=True)
+    strengths, said = w[: duels.num_items], w[duels.num_items :] / spread
+    names = duels.covariate_names
+    return LinearRival(np.append(1.0, said), covariate_names=names, strengths=strengths)
 
 
 def conditional_logit(
@@ -523,30 +507,30 @@ def conditional_logit(
         or grades; with ridge 0, features that are not told apart within sets, or that part the
         chosen from the others without an error, so that coefficients are not finite.
     """
-    known, said = None, tuple[str, ...]()
-    if isinstance(features, Duels):
-        if sets is not None or chosen is not None or names is not None:
-            raise ValueError(
-                "Duels say themselves what was chosen, but sets, chosen or names were given too; "
-                "leave them out."
-            )
-        events = features.events if people is None else features.given
-        known = None if events.person is None else features.people_features
-        x = _columns(features.items, events, known)  # of those whose preference it is
-        if people is not None:
-            events = events.saying(person=_coded(people, "people", len(events)))
-        said = features.covariate_names
-        columns = _names(features.feature_names, features.num_features) + said
-        if known is not None:
-            columns += tuple(f"{name} × {of}" for name in columns for of in known.feature_names)
-    else:
+    if not isinstance(features, Duels):
         if sets is None or chosen is None:
             raise ValueError(
                 "sets or chosen is missing; give the set of each row, and which is chosen."
             )
         x = as_numbers("features", features, "rows", "D")
-        events, columns = _choices(len(x), sets, chosen, people), _names(names, x.shape[1])
-        x = x[events.sides]
+        events, people = _choices(len(x), sets, chosen, people), None
+        features = Duels.from_events(x, events, feature_names=names)
+    elif sets is not None or chosen is not None or names is not None:
+        raise ValueError(
+            "Duels say themselves what was chosen, but sets, chosen or names were given too; "
+            "leave them out."
+        )
+    events = features.events if people is None else features.given
+    known = None if events.person is None else features.people_features
+    said = features.covariate_names
+    columns = (*_names(features.feature_names, features.num_features), *said)
+    if known is not None:
+        columns += tuple(f"{name} × {of}" for name in columns for of in known.feature_names)
+    _ask_for_rows(len(events.sides), len(columns))
+    # The products are with those whose preference it is.
+    x = _columns(features.items[events.sides], events, said, known)
+    if people is not None:
+        events = events.saying(person=_coded(people, "people", len(events)))
     loss = loss_of(events, x)
     rival = fitted(loss, loss.spread(), columns, ridge, folds, rng)
     return replace(rival, covariate_names=said, people=known)
@@ -590,7 +574,7 @@ def loss_of(events: Answers, x: FloatArray) -> LinearLoss:
     :raises ValueError: ties and grades.
     """
     kind, sizes = events.kind, events.sizes
-    for i in np.flatnonzero(~np.isin(kind, (WIN, CHOICE, RANKING, TOP, *_BOTH_ENDS)))[:1]:
+    for i in first_true(~np.isin(kind, (WIN, CHOICE, RANKING, TOP, *_BOTH_ENDS))):
         raise ValueError(
             f"Event {i} is a {KINDS[kind[i]].name}, of which a conditional logit knows "
             "nothing; give choices, rankings, best and worst, or wins alone."
@@ -616,54 +600,45 @@ def loss_of(events: Answers, x: FloatArray) -> LinearLoss:
 
 
 def _columns(
-    features: FloatArray, events: Answers, people: PeopleFeatures | None = None
+    x: FloatArray, events: Answers, names: Sequence[str], people: PeopleFeatures | None
 ) -> FloatArray:
-    """(s, D) of each side: features of its row, covariates, and products of these with features of
-    who answered."""
+    """(s, D) of each side: its features x, covariates of these names, 0 where there are none, and
+    products of these with features of who answered."""
+    if names and events.covariates is not None:
+        places = [events.covariate_names.index(name) for name in names]
+        x = np.column_stack([x, events.covariates[:, places]])
+    elif names:
+        x = np.column_stack([x, np.zeros((len(x), len(names)))])
     of_people = features_of_people(people, events)
-    number = features.shape[1] + len(events.covariate_names)
-    _ask_for_rows(len(events.sides), number * (1 if of_people is None else 1 + of_people.shape[1]))
-    x = features[events.sides]
-    if events.covariates is not None:
-        x = np.column_stack([x, events.covariates])
     if of_people is None:
         return x
     whose = np.repeat(of_people, events.sizes, axis=0)
-    return np.concatenate([x, (x[:, :, None] * whose[:, None, :]).reshape(len(x), -1)], 1)
+    return np.column_stack([x, (x[:, :, None] * whose[:, None, :]).reshape(len(x), -1)])
 
 
 def features_of_people(known: PeopleFeatures | None, events: Answers) -> FloatArray | None:
     """(e, S) of who gave each answer, standardised, 0 where nothing is known of them; None where
     people have none."""
-    person = events.person
-    if known is None or person is None:
+    if known is None:
         return None
-    place = {id_text(name): i for i, name in enumerate(known.names)}
-    numbers = np.array([place.get(id_text(name), -1) for name in person.names], np.int64)
-    values = np.vstack([known.values, np.zeros(known.values.shape[1])])
-    return values[np.append(numbers, -1)[np.maximum(person.numbers, -1)]]
+    size = known.values.shape[1]
+    person = Codes.unknown(len(events)) if events.person is None else events.person
+    strangers = replace(known, names=person.names, values=np.zeros((len(person.names), size)))
+    values = known.followed_by(strangers).of(person.names)
+    return np.append(values, np.zeros((1, size)), 0)[np.maximum(person.numbers, -1)]
 
 
 def decided(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray]:
     """Those of some duels that one side won.
 
     :return: (t, 2) rows of winner and loser, (t,) weights, and (t, C) covariates.
-    :raises ValueError: answers about sets.
+    :raises ValueError: answers about sets; all duels are ties.
     """
     won = duels.decided
+    together.check(only_ties=not won.any(), linear_probit=True)
     sides = np.column_stack([duels.winners, duels.losers])
     said = np.zeros((len(sides), 0)) if duels.covariates is None else duels.covariates
     return sides[won], duels.effective_counts[won], said[won]
-
-
-def _won(duels: Duels) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-    """`decided`, and the root mean squares of the covariates, (C,).
-
-    :raises ValueError: all duels are ties.
-    """
-    sides, weights, said = decided(duels)
-    together.check(only_ties=not len(sides), linear_probit=True)
-    return sides, weights, said, _divisor(np.sqrt(np.mean(said**2, axis=0)))
 
 
 def _starts(sizes: IntArray) -> IntArray:
@@ -697,25 +672,27 @@ def _choices(
     """Rows of a table as choices of one."""
     of, flag = _coded(sets, "sets", rows), np.asarray(chosen)
     check_shape("chosen", flag, rows)
-    for i in np.flatnonzero((flag != 0) & (flag != 1))[:1]:
+    for i in first_true((flag != 0) & (flag != 1)):
         raise ValueError(f"chosen has {flag[i]} in row {i}; give 1 or 0.")
-    flag = flag.astype(bool)
     sizes, number = np.bincount(of.numbers), np.bincount(of.numbers, flag)
-    for i in np.flatnonzero(number != 1)[:1]:
+    for i in first_true(number != 1):
         raise ValueError(
             f"The set {shortened(of.names[i])} has {int(number[i])} chosen rows; give it one."
         )
-    for i in np.flatnonzero(sizes < 2)[:1]:
+    for i in first_true(sizes < 2):
         raise ValueError(
             f"The set {shortened(of.names[i])} has one row, so that nothing was chosen; give it at "
             "least two."
         )
-    sides, offsets = np.lexsort((~flag, of.numbers)), np.append(0, np.cumsum(sizes))
-    person = None
+    sides, offsets, person = (
+        np.lexsort((flag == 0, of.numbers)),
+        np.append(0, np.cumsum(sizes)),
+        None,
+    )
     if people is not None:
         who = _coded(people, "people", rows)
         person = who.take(sides[offsets[:-1]])
-        for i in np.flatnonzero(who.numbers != person.numbers[of.numbers])[:1]:
+        for i in first_true(who.numbers != person.numbers[of.numbers]):
             raise ValueError(
                 f"The set {shortened(of.labels[i])} is of two people; give it one of its own."
             )
@@ -726,16 +703,10 @@ def _coded(labels: npt.ArrayLike, name: str, rows: int) -> Codes:
     """Labels, in the order of first appearance."""
     values = np.asarray(labels)
     check_shape(name, values, rows)
-    code, every = require_pandas().factorize(values)
-    for i in np.flatnonzero(code < 0)[:1]:
+    for i in first_true(require_pandas().isna(values)):
         raise ValueError(f"{name} has no value (NaN) in row {i}; fill it in.")
-    names: tuple[Hashable, ...] = tuple(every.tolist())
-    return Codes(code, names)
+    return Codes.of(values.tolist())
 
 
-def _names(names: Sequence[str] | None, columns: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"column {j}" for j in range(columns))
-    if len(names) != columns:
-        raise ValueError(f"There are {len(names)} names for {columns} features; give one each.")
-    return tuple(str(name) for name in names)
+def _names(names: tuple[str, ...] | None, columns: int) -> tuple[str, ...]:
+    return tuple(f"column {j}" for j in range(columns)) if names is None else names

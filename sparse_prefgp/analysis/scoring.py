@@ -246,7 +246,7 @@ def score_events(
             asked = events.take(rows) if sets else events.in_order()
             said = {MODEL: model.predict(asked, inputs)}
             for name, rival in rivals.items():
-                own = slice(-1, None) if rival.of_items else slice(rival.num_features)
+                own = slice(-1, None) if rival.strengths is not None else slice(rival.num_features)
                 said[name] = rival.predict(asked, inputs[:, own])
             happened = {kind: (np.arange(len(rows)), np.zeros(len(rows), np.int64))}
             if not sets:

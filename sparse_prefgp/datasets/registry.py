@@ -123,8 +123,11 @@ def _registered() -> dict[str, DataSet]:
         root = entry.pop("root")
         remote = [
             RemoteFile(file, root + path, *sums)
-            for file, (path, *sums) in entry.pop("remote").items()
+            for file, (path, *sums) in entry.pop("remote", {}).items()
         ]
+        for pattern, (first, last) in entry.pop("yearly", {}).items():
+            every = [pattern.format(year) for year in range(first, last + 1)]
+            remote += [RemoteFile(file, root + file) for file in every]
         ignore = tuple(entry.pop("ignore", ()))
         sets[name] = DataSet(name, remote=tuple(remote), ignore=ignore, **entry)
     return sets

@@ -20,6 +20,7 @@ from sparse_prefgp.datasets.frames import duels_frame, numbered
 from sparse_prefgp.datasets.sets import RegressionSet, no_guess_of_draws
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.support.arrays import FloatArray, IntArray, first_true
+from sparse_prefgp.support.checks import check_number
 from sparse_prefgp.support.words import shortened
 
 
@@ -120,10 +121,9 @@ def duels_from_targets(
     groups = [np.asarray(rows) for rows in (parts if parts is not None else standard)]
     _check_parts(groups, n)
     numbers = _numbers(duels, per_item, len(groups))
-    for name, value in (("The noise", noise), ("closer_than", closer_than)):
-        is_number = isinstance(value, int | float | np.integer | np.floating)
-        if not is_number or not (0.0 <= value < np.inf if name == "The noise" else value > 0.0):
-            raise ValueError(f"{name} is {shortened(value)}; give a positive number.")
+    check_number("The noise", noise, least=0.0)
+    if closer_than != np.inf:
+        check_number("closer_than", closer_than, above=0.0)
     spread = target.std()
     if not spread > 0.0:
         raise ValueError("All targets are equal, so that no item wins; give targets that differ.")

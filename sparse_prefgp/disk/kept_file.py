@@ -9,13 +9,15 @@ import hashlib
 import os
 import shlex
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sparse_prefgp.disk.folders import check_place, write_file
+
+_T = TypeVar("_T")
 
 
 class KeptFile:
@@ -39,27 +41,39 @@ class KeptFile:
             raise ValueError(f"The checkpoint {str(path)!r} is a folder; give a file in it.")
         check_place(Path(os.path.realpath(path)).parent, path)
 
-    def check(self, fingerprints: Mapping[str, str]) -> None:
-        """Refuse those of something else.
+    def read(
+        self, reached: Callable[[bytes], tuple[Mapping[str, str], _T]], resume: bool, run: str
+    ) -> _T | None:
+        """What is there; None where there is no file, of which a warning tells if it was wanted.
 
-        :raises ValueError: naming what is another.
+        :param reached: makes of the content its fingerprints and what was reached.
+        :param run: what it is, in words.
+        :raises ValueError: a file that is damaged, or of something else.
         """
+        if not self.path.exists():
+            if resume:
+                warnings.warn(
+                    f"There is no checkpoint {str(self.path)!r} to resume from; the {run} begins "
+                    "at the beginning.",
+                    stacklevel=6,
+                )
+            return None
+        try:
+            fingerprints, state = reached(self.path.read_bytes())
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            raise ValueError(
+                f"{str(self.path)!r} is no checkpoint of this version, or damaged; give another "
+                f"file, {self.again}."
+            ) from None
         for part, meaning in self._meanings.items():
             if fingerprints.get(part) != self.fingerprints[part]:
                 raise self.of(meaning)
+        return state
 
     def of(self, meaning: str) -> ValueError:
         """The sentence on a checkpoint that belongs to something else."""
         return ValueError(
             f"The checkpoint {str(self.path)!r} is of {meaning}; give what it was made with, "
-            f"{self.again}."
-        )
-
-    @property
-    def damaged(self) -> ValueError:
-        """The sentence on a file that cannot be read."""
-        return ValueError(
-            f"{str(self.path)!r} is no checkpoint of this version, or damaged; give another file, "
             f"{self.again}."
         )
 

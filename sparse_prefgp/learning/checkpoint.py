@@ -1,8 +1,8 @@
 """Checkpoints: the parameters from which a killed or interrupted run of an optimiser starts again.
 
-They are kept with the steps that were done, what these brought, and what is finished. What the
-steps have shown of the curvature is not, nor are sites, which begin at zero. The model itself is
-not kept, only fingerprints of it: to resume, build the model as before.
+They are kept with the steps that were done, what these brought and have shown of the curvature, and
+what is finished. Sites are not: they begin at zero. The model itself is not kept, only fingerprints
+of it: to resume, build the model as before.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import io
 import json
 import os
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
@@ -26,8 +25,8 @@ from sparse_prefgp.learning.objective import EvaluationCounts
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.support.arrays import AnyArray
+from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.numpy_files import read_archive
-from sparse_prefgp.support.words import shortened
 
 # What stays as it is may itself have been computed (k-means, the fit before a refit), so that its
 # last digits are by the order of sums, which the number of threads decides.
@@ -54,14 +53,8 @@ class Checkpoint:
     """From the checkpoint that is there; without one, begin."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.path, str | os.PathLike):
-            raise ValueError(f"A checkpoint was asked for at {self.path!r}; give a file's path.")
-        whole = isinstance(self.every, int | np.integer) and not isinstance(self.every, bool)
-        if not whole or self.every < 1:
-            raise ValueError(
-                f"A checkpoint every {shortened(self.every)} iterations makes no sense; give a "
-                "whole number of at least 1."
-            )
+        check_kind("The path of the checkpoint", self.path, (str, os.PathLike), "that of a file")
+        check_number("every", self.every, least=1, whole=True, hint=", iterations")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -95,7 +88,11 @@ class RunState:
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
         """Arrays by name, and numbers and words for JSON."""
-        arrays = {f"position_{number}": leg.position for number, leg in enumerate(self.legs)}
+        arrays = {}
+        for number, leg in enumerate(self.legs):
+            arrays[f"position_{number}"] = leg.position
+            arrays[f"steps_{number}"] = leg.curvature.steps
+            arrays[f"changes_{number}"] = leg.curvature.changes
         legs = [
             [leg.log_prior, leg.values, leg.history, leg.ended, leg.converged] for leg in self.legs
         ]
@@ -107,7 +104,8 @@ class RunState:
         legs = []
         for number, (log_prior, values, history, ended, converged) in enumerate(words["legs"]):
             place = arrays[f"position_{number}"]
-            gradient, curvature = np.full(len(place), np.nan), Curvature.unknown(len(place))
+            gradient = np.full(len(place), np.nan)
+            curvature = Curvature(arrays[f"steps_{number}"], arrays[f"changes_{number}"])
             known = (place, values[-1], gradient, log_prior, curvature, tuple(values))
             legs.append(LbfgsState(*known, tuple(history), ended, converged))
         evidence, prior = words["first"]
@@ -178,6 +176,19 @@ def _prior(parameter: gpflow.Parameter) -> str | None:
     return f"{kinds} {shown} {parameter.prior_on}"
 
 
+class _Kept(NamedTuple):
+    state: RunState
+    fixed: AnyArray
+    """Values of all parameters that are not learned."""
+
+
+def _reached(content: bytes) -> tuple[dict[str, str], _Kept]:
+    arrays = read_archive(content)
+    words = json.loads(str(arrays["words"]))
+    state = RunState.from_arrays(arrays, words)
+    return dict(words["fingerprints"]), _Kept(state, arrays["fixed"])
+
+
 class CheckpointWriter:
     """The checkpoint of one run.
 
@@ -197,18 +208,13 @@ class CheckpointWriter:
     ) -> None:
         fingerprints, self._fixed = identify(model, settings)
         self.file = KeptFile(Path(checkpoint.path), fingerprints, _MEANINGS)
-        self.found: RunState | None = None
         self._every = checkpoint.every
-        if self.file.path.exists():  # that of another run is refused and not lost
-            there = self._read()
-            self.found = there if checkpoint.resume else None
-        elif checkpoint.resume:
-            warnings.warn(
-                f"There is no checkpoint {str(self.file.path)!r} to resume from; the run begins at "
-                "the beginning.",
-                stacklevel=5,
-            )
-        self._latest = self.found
+        there = self.file.read(_reached, checkpoint.resume, "run")
+        if there is not None:  # that of another run is refused and not lost
+            off = np.abs(there.fixed - self._fixed)
+            if not np.all(off <= _SAME_VALUE * (1.0 + np.abs(there.fixed))):
+                raise self.file.of("other values of parameters that stay as they are")
+        self._latest = self.found = there.state if there and checkpoint.resume else None
 
     def keep(self, latest: RunState, iteration: int | None = None) -> None:
         """What the run has reached, at hand for an interruption; on the disk where it is due.
@@ -224,19 +230,6 @@ class CheckpointWriter:
         if self._latest is None or not self._write():
             return None
         return Interrupted(self.file.path, self._latest.iterations)
-
-    def _read(self) -> RunState:
-        try:
-            arrays = read_archive(self.file.path.read_bytes())
-            words = json.loads(str(arrays["words"]))
-            prints, fixed = dict(words["fingerprints"]), arrays["fixed"]
-            state = RunState.from_arrays(arrays, words)
-        except (OSError, ValueError, LookupError, TypeError):
-            raise self.file.damaged from None
-        self.file.check(prints)
-        if not np.all(np.abs(fixed - self._fixed) <= _SAME_VALUE * (1.0 + np.abs(fixed))):
-            raise self.file.of("other values of parameters that stay as they are")
-        return state
 
     def _write(self) -> bool:
         assert self._latest is not None

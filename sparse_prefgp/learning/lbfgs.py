@@ -173,11 +173,12 @@ class LbfgsState:
         not finite there."""
         here = objective.get() if before is None else before.position
         value, gradient = objective(here)
-        known = Curvature.unknown(len(here)) if curvature is None else curvature
+        if curvature is None:
+            curvature = Curvature.unknown(len(here)) if before is None else before.curvature
         prior = objective.log_prior()
         ended = "" if math.isfinite(value) else NOT_FINITE
         earlier, history = ((), ()) if before is None else (before.values[:-1], before.history)
-        return cls(here, value, gradient, prior, known, (*earlier, value), history, ended)
+        return cls(here, value, gradient, prior, curvature, (*earlier, value), history, ended)
 
     @property
     def iterations(self) -> int:
@@ -237,17 +238,20 @@ def go_on(
     limit: int,
     settling: Settling,
     each: Callable[[LbfgsState], None],
+    resumed: bool = False,
 ) -> LbfgsState:
     """The run at its end, by itself or at a limit of iterations.
 
     :param each: called after each iteration, the model being at its parameters; it may raise
         `StopIteration` to end the run there.
+    :param resumed: what is known of the curvature at the beginning gives way to what later steps
+        show, as it would have without a stop.
     """
     if not climb.over(limit) and np.max(np.abs(climb.gradient)) <= SMALL_GRADIENT:
         return replace(climb, ended=_GRADIENT, converged=True)
     while not climb.over(limit):
         search = _Search(objective, climb, settling, each)
-        search.run(limit)
+        search.run(min(limit, climb.iterations + MEMORY) if resumed else limit)
         before, climb = climb, search.climb
         if climb.over(limit) or climb.iterations > before.iterations:
             continue

@@ -119,9 +119,10 @@ def optimise(
         None continues to the optimum, or to the limit.
     :param checkpoint: where to keep what a killed run can resume from, and whether to resume; a
         path alone starts over, unless what is there belongs to another run, which is refused. A
-        resumed run starts from the parameters reached: iterations count on, and what is finished
-        is not done again, but sites begin at zero and curvature is learned afresh, so that it ends
-        near where the uninterrupted run would have, within what `least_gain` leaves open. A run
+        resumed run starts from the parameters reached: iterations count on, what the steps have
+        shown of the curvature is known, and what is finished is not done again, but sites begin at
+        zero, so that it ends near where the uninterrupted run would have, within what `least_gain`
+        leaves open. A run
         that has ended leaves its checkpoint there, so that a larger `max_iterations` can resume
         one that reached the limit. Size of the chunks, place of the sites and scheduler may be
         others. Of `gradients="subset"` nothing is kept.
@@ -352,6 +353,7 @@ class _Run:
             self._settings.callback(progress)
 
         climb = self._leg(number)
+        resumed = climb is not None
         if climb is None or not climb.over(limit):
             climb = LbfgsState.begin(objective, curvature, climb)
             if number == 0 and np.isnan(self._reached.first[0]):
@@ -362,7 +364,7 @@ class _Run:
                 return climb
             self._keep(with_leg(climb))
         enough = Settling(self._settings.least_gain, duels, self._unit)
-        end = go_on(objective, climb, limit, enough, each)
+        end = go_on(objective, climb, limit, enough, each, resumed)
         objective.set(end.position)
         if end is not climb:
             self._keep(with_leg(end))

@@ -7,7 +7,6 @@ candidate on each fold.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,16 +67,8 @@ class FinishedFits:
         :raises ValueError: that is damaged or of something else.
         """
         self._file, self.reused = file, 0
-        self._fits: dict[FitKey, FinishedFit] = {}
-        if file is not None and file.path.exists():
-            there = _read(file)
-            self._fits = there if resume else {}
-        elif file is not None and resume:
-            warnings.warn(
-                f"There is no checkpoint {str(file.path)!r} to resume from; the comparison begins "
-                "at the beginning.",
-                stacklevel=4,
-            )
+        there = None if file is None else file.read(_reached, resume, "comparison")
+        self._fits: dict[FitKey, FinishedFit] = there if there and resume else {}
 
     def __len__(self) -> int:
         return len(self._fits)
@@ -97,13 +88,11 @@ class FinishedFits:
         """Where all of them are kept now, None if they are not."""
         if self._file is None or not self._fits:
             return None
-        lines: list[Record] = [self._file.fingerprints]
-        for key, fit in self._fits.items():
-            line = {"candidate": key, **fit._asdict()}
-            for name in ARRAYS:
-                line[name] = None if line[name] is None else line[name].tolist()
-            lines.append(line)
-        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        fits = ({"candidate": key, **fit._asdict()} for key, fit in self._fits.items())
+        lines = (
+            json.dumps(line, default=np.ndarray.tolist) for line in (self._file.fingerprints, *fits)
+        )
+        text = "".join(f"{line}\n" for line in lines)
         return self._file.path if self._file.write(text) else None
 
 
@@ -122,16 +111,12 @@ def _sides(events: Answers) -> list[Any]:
     return [events.sides, events.offsets] if events.has_sets else [*events.pairs.T]
 
 
-def _read(file: KeptFile) -> dict[FitKey, FinishedFit]:
+def _reached(content: bytes) -> tuple[Record, dict[FitKey, FinishedFit]]:
     fits = {}
-    try:
-        fingerprints, *lines = map(json.loads, file.path.read_text("utf-8").splitlines())
-        for line in lines:
-            key, arrays = FitKey(*line.pop("candidate")), {name: line.pop(name) for name in ARRAYS}
-            for name, x in arrays.items():
-                line[name] = None if x is None else np.array(x, dtype=float)
-            fits[key] = FinishedFit(**line)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        raise file.damaged from None
-    file.check(fingerprints)
-    return fits
+    fingerprints, *lines = map(json.loads, content.decode("utf-8").splitlines())
+    for line in lines:
+        key = FitKey(*line.pop("candidate"))
+        for name in ARRAYS:
+            line[name] = None if line[name] is None else np.array(line[name], dtype=float)
+        fits[key] = FinishedFit(**line)
+    return fingerprints, fits

@@ -19,6 +19,7 @@ import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NoReturn, TypeVar
 
 from sparse_prefgp.data.slices import AUTO, SLICES
@@ -58,7 +59,16 @@ class Term:
 
     columns: tuple[str, ...] = ()
     """Those that it names, each once."""
-    ard, directions, moves, is_linear, in_context = False, 0, False, False, False
+    name, ard, directions, moves, in_context = "", False, 0, False, False
+
+    @property
+    def is_linear(self) -> bool:
+        return self.name == "linear"
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether it is a sum over groups of features."""
+        return self.name.startswith(ADDITIVE)
 
     @property
     def of_each_item(self) -> bool:
@@ -73,7 +83,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Plain(Term):
-    """A kernel by its name."""
+    """A kernel by its name, or without one a column that stands for a kernel next to `item`."""
 
     name: str
     columns: tuple[str, ...] = ()
@@ -87,33 +97,16 @@ class Plain(Term):
     leading: int = 0
     """Of how many of the first features; 0 for all."""
 
-    @property
-    def is_linear(self) -> bool:  # type: ignore[override]
-        """Whether it is `linear`."""
-        return self.name == "linear"
-
     def __str__(self) -> str:
-        inside = f"({', '.join(map(_written, self.columns))})" if self.columns else ""
+        columns = ", ".join(map(_written, self.columns))
+        if not self.name:
+            return columns
+        inside = f"({columns})" if columns else ""
         first = f", {self.leading}" if self.leading else ""
         if self.directions:
             return f"projected({self.name}{inside}, {self.directions}{first})"
         around = "ard" if self.ard else "iso" if self.iso else ""
         return f"{around}({self.name}{inside}{first})" if around else f"{self.name}{inside}"
-
-
-@dataclass(frozen=True)
-class ColumnTerm(Term):
-    """A column that stands for a kernel, in a product with `item`."""
-
-    name: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Itself."""
-        return (self.name,)
-
-    def __str__(self) -> str:
-        return _written(self.name)
 
 
 @dataclass(frozen=True)
@@ -191,18 +184,14 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def split_outside(text: str, mark: str) -> list[str]:
     """The parts between marks that stand in no brackets and no quotes, without outer blanks."""
-    parts, start, depth, quote = [], 0, 0, ""
-    for i, letter in enumerate(text):
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "\"'" and letter in text[i + 1 :]:
-            quote = letter
-        elif letter in "()":
-            depth += 1 if letter == "(" else -1
-        elif letter == mark and depth <= 0:
-            parts.append(text[start:i])
-            start = i + 1
-    return [part.strip() for part in (*parts, text[start:])]
+    parts, depth = [""], 0
+    for token in re.findall(r"\"[^\"]*\"|'[^']*'|.", text, re.DOTALL):
+        depth += (token == "(") - (token == ")")
+        if token == mark and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return [part.strip() for part in parts]
 
 
 def listed(text: str) -> list[str]:
@@ -252,29 +241,27 @@ class _Reader:
             else:
                 parts = [tuple(x[0] if len(x) == 1 else Sum(x) for x in factors)]
             for part in parts:
-                terms.append(Product(self._once((*items, *part)) if items else part))
+                terms.append(Product(self._once((*items, *part))) if items else Product(part))
         return tuple(terms)
 
-    def _factor(self, node: ast.expr, inside: bool, of_item: bool) -> Term:
+    def _factor(self, node: ast.expr, inside: bool = False, of_item: bool = False) -> Term:
         arguments = node.args if isinstance(node, ast.Call) and not node.keywords else []
         called = node.func if isinstance(node, ast.Call) and arguments else node
         word, name = self._word(called), spelt(KERNEL, self._source(called))
         known = (*KERNEL_NAMES, *own(KERNEL))
-        most = _AROUND[name][0] if name in _AROUND else len(arguments)
-        if name in _AROUND and not 0 < len(arguments) <= most:
-            self._refuse(node.col_offset, f"write {name} as {_AROUND[name][1]}")
         term: Term
-        if name == IN_TIME:
-            term = self._moving(*arguments)
-        elif name in _AROUND:
-            term = self._around(name, *arguments)
+        if name in _AROUND:
+            most, example = _AROUND[name]
+            if not 0 < len(arguments) <= most:
+                self._refuse(node, f"write {name} as {example}")
+            make = self._moving if name == IN_TIME else partial(self._around, name)
+            term = make(*arguments)
         elif name in known:
             if arguments and name in KERNEL_NAMES and name not in OF_COLUMNS:
-                what = f"{name} takes no columns; {', '.join(OF_COLUMNS)} do"
-                self._refuse(node.col_offset, what)
+                self._refuse(node, f"{name} takes no columns; {', '.join(OF_COLUMNS)} do")
             term = Plain(name, self._once(tuple(map(self._word, arguments))))
         elif of_item and not arguments:
-            return ColumnTerm(word)
+            return Plain("", (word,))
         else:
             where = "" if word == self._text else f" in {self._text!r}"
             raise ValueError(
@@ -282,8 +269,7 @@ class _Reader:
                 f"choose from {', '.join(known)}, a sum such as linear+matern52, or --import its "
                 "module; columns stand in brackets, as linear(price), or in a product with item."
             )
-        products = (*OF_COLUMNS, *own(KERNEL))
-        if inside and (term.ard or not isinstance(term, Plain) or term.name not in products):
+        if inside and (term.ard or term.name not in (*OF_COLUMNS, *own(KERNEL))):
             effects = ", or item*surface for effects in a context" if term == ITEM else ""
             raise ValueError(
                 f"The kernel {self._text!r} has {term} inside a product; write it as a term of its "
@@ -292,21 +278,20 @@ class _Reader:
         return term
 
     def _around(self, name: str, inner: ast.expr, *sizes: ast.expr) -> Plain:
-        kernel = self._factor(inner, False, False)
+        kernel = self._factor(inner)
         if str(kernel).split("(")[0] not in STATIONARY_KERNELS:
-            self._not_one_of(inner, name, STATIONARY_KERNELS)
+            self._refuse_other(inner, name, STATIONARY_KERNELS)
         assert isinstance(kernel, Plain)
         for size in sizes:
             if not re.fullmatch("0*[1-9][0-9]*", self._source(size)):
-                self._not_one_of(size, name, ["numbers of at least 1"])
+                self._refuse_other(size, name, ["numbers of at least 1"])
         numbers = [int(self._source(size)) for size in sizes]
-        projected = name == "projected"
-        directions = (numbers.pop(0) if numbers else DIRECTIONS) if projected else 0
+        directions = (numbers.pop(0) if numbers else DIRECTIONS) if name == "projected" else 0
+        if numbers and kernel.columns:
+            self._refuse(inner, "name columns or how many lead, not both")
         leading = numbers[0] if numbers else 0
-        if leading and kernel.columns:
-            self._refuse(inner.col_offset, "name columns or how many lead, not both")
-        kernel = replace(kernel, directions=directions, leading=leading)
-        return kernel if projected else replace(kernel, iso=True, ard=name == "ard")
+        iso, ard = not directions, name == "ard"
+        return replace(kernel, iso=iso, ard=ard, directions=directions, leading=leading)
 
     def _moving(self, inner: ast.expr, *slices: ast.expr) -> Moving:
         kernels = self._once(
@@ -314,27 +299,20 @@ class _Reader:
         )
         if kernels == ("constant",) or {"constant", "wiener"} <= {*kernels}:
             why = "does not move" if len(kernels) == 1 else "begins at a level of its own"
-            what = f"{'+'.join(kernels)} {why}; write item, or wiener alone"
-            self._refuse(inner.col_offset, what)
+            self._refuse(inner, f"{'+'.join(kernels)} {why}; write item, or wiener alone")
         return Moving(kernels, *(self._one_of(one, (AUTO, *SLICES)) for one in slices))
 
     def _one_of(self, node: ast.expr, names: Iterable[str]) -> str:
         name = self._source(node).lower()
         if name not in names:
-            self._not_one_of(node, IN_TIME, names)
+            self._refuse_other(node, IN_TIME, names)
         return name
-
-    def _not_one_of(self, node: ast.expr, name: str, names: Iterable[str]) -> NoReturn:
-        source = self._source(node)
-        near = nearest(source, names).removesuffix(" Otherwise ")
-        what = f"{name} takes {', '.join(names)}, not {source!r}{near and '; '}{near}"
-        self._refuse(node.col_offset, what)
 
     def _word(self, node: ast.expr) -> str:
         """A name, without its quotes."""
         text = self._source(node)
         if not isinstance(node, ast.Name) or not re.fullmatch(r"\"[^\"]*\"|'[^']*'|[^\"']*", text):
-            self._refuse(node.col_offset, f"{text!r} is not expected; quote names with blanks")
+            self._refuse(node, f"{text!r} is not expected; quote names with blanks")
         return text[1:-1] if text[0] in "\"'" else text
 
     def _once(self, parts: tuple[_T, ...]) -> tuple[_T, ...]:
@@ -346,9 +324,17 @@ class _Reader:
     def _source(self, node: ast.expr) -> str:
         return self._text[node.col_offset : node.end_col_offset]
 
-    def _refuse(self, place: int, why: str) -> NoReturn:
+    def _refuse_other(self, node: ast.expr, name: str, names: Iterable[str]) -> NoReturn:
+        source = self._source(node)
+        near = nearest(source, names).removesuffix(" Otherwise ")
+        what = f"{name} takes {', '.join(names)}, not {source!r}{near and '; '}{near}"
+        self._refuse(node, what)
+
+    def _refuse(self, place: ast.expr | int, why: str) -> NoReturn:
+        """:param place: a character, from 0, or where a node begins."""
+        at = place if isinstance(place, int) else place.col_offset
         raise ValueError(
-            f"The kernel {self._text!r} cannot be read at character {place + 1}: {why}; write, for "
+            f"The kernel {self._text!r} cannot be read at character {at + 1}: {why}; write, for "
             "example, linear+matern52(price, age) or item+item*surface."
         )
 

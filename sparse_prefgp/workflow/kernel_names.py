@@ -23,7 +23,6 @@ from sparse_prefgp.workflow.kernel_grammar import (
     MARKOV_KERNELS,
     PAIR,
     STATIONARY_KERNELS,
-    ColumnTerm,
     Moving,
     Plain,
     Product,
@@ -130,19 +129,8 @@ class KernelChoice:
         single = single_columns(num_features)
         groups = single if groups is None else groups
         features = {group.name: group.columns for group in (single if columns is None else columns)}
-        maker = _Maker(num_features, features, starts)
-        terms: list[Kernel] = []
-        for term in self.terms:
-            if not str(term).startswith(ADDITIVE):
-                terms.append(maker.kernel(term))
-                continue
-            name = STATIONARY_KERNELS[str(term).removeprefix(ADDITIVE)]
-            make = getattr(gpflow.kernels, name)
-            for group in groups:
-                seen = list(group.columns)
-                scales = np.full(len(seen), math.sqrt(len(seen)))
-                kernel = make(variance=1.0 / len(groups), lengthscales=scales, active_dims=seen)
-                terms.append(_limited(kernel))
+        maker = _Maker(num_features, features, starts, len(groups))
+        terms = [maker.kernel(*each) for each in self._each(groups)]
         return terms[0] if len(terms) == 1 else gpflow.kernels.Sum(terms)
 
     def term_names(
@@ -150,12 +138,18 @@ class KernelChoice:
     ) -> tuple[str, ...]:
         """A name for each term of `build`; those of an additive kernel end in their group."""
         groups = single_columns(num_features) if groups is None else groups
-        ends = [f"[{group.name}]" for group in groups]
         return tuple(
-            part + end
-            for part in self.parts
-            for end in (ends if part.startswith(ADDITIVE) else [""])
+            str(term) if group is None else f"{term}[{group.name}]"
+            for term, group in self._each(groups)
         )
+
+    def _each(self, groups: Sequence[FeatureGroup]) -> list[tuple[Term, FeatureGroup | None]]:
+        """Every term, an additive one with each of its groups."""
+        return [
+            (term, group)
+            for term in self.terms
+            for group in (groups if term.is_additive else [None])
+        ]
 
     def check_columns(
         self,
@@ -223,15 +217,14 @@ class KernelChoice:
 
         if not any(term.ard for term in self.terms):
             return []
-        parts = parts_of(kernel)
-        counts = [len(groups) if part.startswith(ADDITIVE) else 1 for part in self.parts]
-        starts = np.cumsum([0, *counts])
-        return [parts[i] for i, x in zip(starts, self.terms, strict=False) if x.ard]
+        # A kernel that is a sum itself, alone, has more parts than there are terms.
+        each = zip(parts_of(kernel), self._each(groups), strict=False)
+        return [part for part, (term, _) in each if term.ard]
 
     @property
     def is_additive(self) -> bool:
         """Whether a term is a sum over groups of features."""
-        return any(part.startswith(ADDITIVE) for part in self.parts)
+        return any(term.is_additive for term in self.terms)
 
     @property
     def has_items(self) -> bool:
@@ -270,7 +263,7 @@ class KernelChoice:
         return all(
             term.is_linear or term.of_each_item or term == PAIR
             for term in self.terms
-            if not str(term).startswith(ADDITIVE)
+            if not term.is_additive
         )
 
     def item_columns(self) -> dict[str, tuple[str, ...]]:
@@ -313,17 +306,25 @@ class _Maker(NamedTuple):
     columns: dict[str, tuple[int, ...]]
     """The features of each raw column."""
     starts: KernelStarts | None
+    num_groups: int
 
-    def kernel(self, term: Term) -> Kernel:
+    def kernel(self, term: Term, group: FeatureGroup | None = None) -> Kernel:
+        """That of a term, or of one of the groups of an additive one."""
         import gpflow
 
         from sparse_prefgp.covariances import ItemInTime, ItemTimes, markov
 
+        if group is not None:
+            seen, name = list(group.columns), STATIONARY_KERNELS[term.name.removeprefix(ADDITIVE)]
+            scales = np.full(len(seen), math.sqrt(len(seen)))
+            make = getattr(gpflow.kernels, name)
+            return _limited(
+                make(variance=1.0 / self.num_groups, lengthscales=scales, active_dims=seen)
+            )
+        if self._is_coded(term):
+            return self._same_level(term)
         if isinstance(term, Plain):
             return self._plain(term)
-        if isinstance(term, ColumnTerm):
-            linear = Plain("linear", (term.name,))
-            return self._same_level(term) if self._is_coded(term) else self._plain(linear)
         if isinstance(term, Moving):
             made = [getattr(markov, MARKOV_KERNELS[name])() for name in term.kernels]
             in_time = made[0] if len(made) == 1 else markov.MarkovSum(made)
@@ -353,7 +354,7 @@ class _Maker(NamedTuple):
             )
         seen = self._features(term) or list(range(term.leading)) or None
         size = self.num_features if seen is None else len(seen)
-        if term.name == "linear":
+        if term.is_linear or not term.name:
             each = np.full(size, 1.0 / size) if size <= OWN_VARIANCES else 1.0 / size
             return _limited(gpflow.kernels.Linear(variance=each, active_dims=seen))
         if term.name not in STATIONARY_KERNELS:
@@ -372,7 +373,8 @@ class _Maker(NamedTuple):
 
     def _is_coded(self, term: Term) -> bool:
         """Whether it is a column of categories, which has a feature for each level."""
-        return isinstance(term, ColumnTerm) and len(self.columns.get(term.name, ())) > 1
+        column = isinstance(term, Plain) and not term.name
+        return column and len(self.columns.get(term.columns[0], ())) > 1
 
     def _same_level(self, *terms: Term) -> Kernel:
         from sparse_prefgp.covariances import SameLevel

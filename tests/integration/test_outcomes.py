@@ -18,7 +18,7 @@ from scipy.stats import multivariate_normal, norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.metrics import score
-from sparse_prefgp.analysis.rivals import linear_probit
+from sparse_prefgp.analysis.rivals import linear_probit, probit_of
 from sparse_prefgp.data.answers import TIE, Codes
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.learning.checkpoint import identify
@@ -178,7 +178,7 @@ def test_the_linear_probit_learns_from_decided_duels_with_their_weights(
     weighted = read_table(items, duels, weights="worth").to_duels()
     probit = linear_probit(weighted)
     row = weighted.decided
-    by_hand = linear_probit(weighted.differences()[row], weighted.weights[row])
+    by_hand = probit_of(weighted.differences()[row], weighted.weights[row])
     np.testing.assert_array_equal(probit.coefficients, by_hand.coefficients)
     with refused("only_ties", "linear_probit"):
         linear_probit(spg.Duels([[0.0], [1.0]], [0], [1], ties=[True]))

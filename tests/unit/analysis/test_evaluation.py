@@ -64,7 +64,7 @@ def test_scores_of_model_and_baselines(model: spg.PreferenceGP) -> None:
     found = evaluate(model, TEST, rng=np.random.default_rng(3))
     x, training, counts = model.duels.items, model.duels, TEST["count"].to_numpy()
     won, lost = TEST["winner"].to_numpy() - 100, TEST["loser"].to_numpy() - 100
-    probit = linear_probit(training.differences(), training.counts, rng=np.random.default_rng(3))
+    probit = linear_probit(training, rng=np.random.default_rng(3))
     log_p = {
         "model": np.log(model.predict_duel(x[won], x[lost])),
         "linear_probit": log_ndtr((x[won] - x[lost]) @ probit.coefficients),

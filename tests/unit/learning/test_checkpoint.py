@@ -18,8 +18,10 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.disk import kept_file
-from sparse_prefgp.learning.checkpoint import Checkpoint, Interrupted
+from sparse_prefgp.learning.checkpoint import Checkpoint, Interrupted, RunState
+from sparse_prefgp.learning.lbfgs import Curvature, LbfgsState, go_on
 from sparse_prefgp.learning.optimise import OptimisationReport, Progress, optimise
+from sparse_prefgp.learning.settling import Settling
 from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -94,6 +96,39 @@ def test_resumed_at_the_same_optimum(settings: dict, stop: int, tmp_path: Path) 
     assert again.starts[-1].iterations == stop + len(seen)
     assert again.starts[:-1] == whole.starts[:-1]
     assert model.log_evidence() == again.log_evidence
+
+
+class Bowl:
+    """An objective whose Hessian is diagonal."""
+
+    bends = np.array([1.0, 30.0, 900.0])
+
+    def __call__(self, place: np.ndarray) -> tuple[float, np.ndarray]:
+        return 0.5 * float(self.bends @ place**2), self.bends * place
+
+    def get(self) -> np.ndarray:
+        return np.ones(3)
+
+    def set(self, place: np.ndarray) -> None:
+        pass
+
+    def log_prior(self) -> float:
+        return 0.0
+
+
+def test_what_the_steps_have_shown_of_the_curvature_is_kept() -> None:
+    bowl: Any = Bowl()
+    settling = Settling(None, 1.0)
+    climb = go_on(bowl, LbfgsState.begin(bowl), 5, settling, lambda climb: None)
+    arrays, words = RunState(legs=(climb,)).to_arrays()
+    (kept,) = RunState.from_arrays(arrays, json.loads(json.dumps(words))).legs
+    for name in ("steps", "changes"):
+        np.testing.assert_array_equal(getattr(kept.curvature, name), getattr(climb.curvature, name))
+    known, unknown = (
+        go_on(bowl, LbfgsState.begin(bowl, curvature, kept), 7, settling, lambda climb: None)
+        for curvature in (None, Curvature.unknown(3))
+    )
+    assert known.value < 0.1 * unknown.value
 
 
 @pytest.mark.slow
@@ -267,11 +302,11 @@ def test_damage_and_other_files_are_refused(kept: Path, tmp_path: Path) -> None:
         assert place.read_bytes() == text
     with pytest.raises(ValueError, match="is a folder; give a file in it"):
         optimise(build(), 3, checkpoint=Checkpoint(tmp_path))
-    with pytest.raises(ValueError, match=r"every 1\.5 iterations makes no sense"):
+    with pytest.raises(ValueError, match=r"every is 1\.5; give a whole number, at least 1"):
         Checkpoint(place, every=1.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="asked for at 3; give a file"):
+    with pytest.raises(ValueError, match="is of type int; give that of a file"):
         Checkpoint(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="every 0 iterations makes no sense"):
+    with pytest.raises(ValueError, match="every is 0; give a whole number"):
         Checkpoint(place, every=0)
 
 

@@ -241,7 +241,7 @@ def test_linear_probit_is_scored_on_the_same_folds(table: DuelTable, fits: dict[
     found = compare(["se/vfe/4"], table, folds=3)
     means = []
     for _, train, won, lost, _ in fits["calls"]:
-        probit = linear_probit(train.differences(), train.counts, rng=np.random.default_rng(0))
+        probit = linear_probit(train, rng=np.random.default_rng(0))
         means.append(-probit.predict(Answers.between(won, lost), train.items).log_first.mean())
     assert found.linear_probit[0] == pytest.approx(np.mean(means))
     assert found.gain[0] == pytest.approx(np.mean(means) - 0.6)
