@@ -358,7 +358,7 @@ def _read_sets(
     described = Table(
         table.items.assign(**{name: list(table.item_ids)}),
         "the alternatives",
-        table.row_names,
+        table.known.row_names,
         name,
         found=loaded.found,
     )

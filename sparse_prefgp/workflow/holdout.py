@@ -720,7 +720,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     if not np.array_equal(split.train_rows, np.arange(table.num_rows)):
         people = train.people_features
         everything = table.to_duels(transform=train.transform, people_features=people)
-    if settings.kernel is None and not settings.dated and table.texts and train.transform:
+    if settings.kernel is None and not settings.dated and table.known.texts and train.transform:
         settings = replace(settings, kernel=default_for(train.transform, settings.stream))
     choice = settings.approximation_choice
     settings.kernel_choice.check_columns(train.transform, train.covariate_names)

@@ -57,7 +57,7 @@ def test_every_set_has_the_shape_it_is_known_to_have(local, name):
         table = found.table()
         assert table.num_items == known.items
         assert table.num_rows == known.duels
-        assert len(table.numeric) + len(table.categorical) == known.features
+        assert len(table.known.numeric) + len(table.known.categorical) == known.features
         split = split_duels(table, known.split, 0.2, np.random.default_rng(0))
         assert len(split.train_rows) and len(split.test_rows)
     else:

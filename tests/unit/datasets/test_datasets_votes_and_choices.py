@@ -214,7 +214,7 @@ def test_a_set_of_choices_from_its_public_file(tmp_path, monkeypatch):
     found = datasets.electricity()
     assert found.attributes == ["pf", "cl", "loc", "wk", "tod", "seas"]
     assert found.table().num_rows == 2 and found.table().num_items == 3
-    assert found.table(features=["pf"]).numeric == ("pf",)
+    assert found.table(features=["pf"]).known.numeric == ("pf",)
     assert "choices=2, alternatives=4" in repr(found)
 
 
