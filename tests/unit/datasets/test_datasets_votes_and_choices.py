@@ -231,7 +231,7 @@ def test_votes_with_and_without_ties(local):
     assert votes.items["model"].nunique() == 59
     with pytest.raises(ValueError, match="'humour' has no ties"):
         datasets.humour().table(ties=True)
-    assert votes.table(text="text").texts == ("text",)
+    assert votes.table(text="text").known.texts == ("text",)
 
 
 def run(*arguments):
