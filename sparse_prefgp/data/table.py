@@ -19,7 +19,7 @@ from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray, IntArray, Texts, distinct, first_true
+from sparse_prefgp.support.arrays import IntArray, distinct, first_true
 
 # The column of a table of answers about sets that says who answered.
 PERSON = "person"
@@ -75,28 +75,6 @@ class DuelTable(OfItems, OfAnswers):
         """The number of columns of the items that are features."""
         return len(self.known.feature_names)
 
-    # Views of the events.
-
-    @property
-    def winners(self) -> IntArray:
-        """(t,) row in `items` of the winner of each duel."""
-        return self.events.pairs[:, 0]
-
-    @property
-    def losers(self) -> IntArray:
-        """(t,) row in `items` of the loser of each duel."""
-        return self.events.pairs[:, 1]
-
-    @property
-    def weights(self) -> FloatArray | None:
-        """(t,) as how many duels each counts in the likelihood; None for one each."""
-        return self.events.each_weight
-
-    @property
-    def groups(self) -> Texts | None:
-        """(t,) the label of who judged each; None where nobody asked."""
-        return None if self.events.judge is None else self.events.judge.labels
-
     def saying(self, **columns: Any) -> DuelTable:
         """The same table with other columns of its events, such as `judge=None`."""
         return replace(self, events=self.events.saying(**columns))
@@ -130,10 +108,6 @@ class DuelTable(OfItems, OfAnswers):
     def only_contexts(self) -> bool:
         """Whether all features are columns of the context, which tell no two items apart."""
         return self.has_features and {*self.known.context} >= {*self.known.feature_names}
-
-    def sides(self) -> tuple[IntArray, IntArray]:
-        """Winner and loser of each row, (t,) each, the same number whatever the context."""
-        return self.item[self.winners], self.item[self.losers]
 
     def sets(self) -> IntArray:
         """A number for each row (t,), equal for duels of one choice or ranking."""

@@ -57,7 +57,10 @@ def people_of(source: Source | None, people: Codes | None) -> RawItems | None:
         )
     table = in_iso(table, others)
     kinds = feature_kinds(replace(table, id_column=None), others)
-    return RawItems(table.frame[others], names, table.row, *map(tuple, kinds), apart=tuple(others))
+    numeric, categorical = map(tuple, kinds)
+    return RawItems(
+        table.frame[others], names, table.row, numeric, categorical, apart=tuple(others)
+    )
 
 
 def people_like(source: Source, known: PeopleFeatures | None) -> PeopleFeatures:

@@ -152,7 +152,7 @@ def automatic_candidates(
     def with_effects(one: str) -> tuple[str, ...]:
         """A kernel with effects of items, and these alone where exact inference is worth its cost;
         none where items have few votes or are too many."""
-        items = len(np.unique(table.sides()))
+        items = len(np.unique(table.item[table.events.pairs]))
         votes = float(table.events.sizes @ table.events.totals)
         if votes <= MANY_VOTES * items or items > MOST_EFFECTS:
             return ()

@@ -224,7 +224,7 @@ def test_votes_with_and_without_ties(local):
     assert votes.table().num_ties == 0
     assert votes.table(ties=True).num_ties == 3_731
     assert football.table(ties=True).num_rows == 49_520
-    assert votes.table(groups="judge", covariates=["first"]).groups is not None
+    assert votes.table(groups="judge", covariates=["first"]).group_names is not None
     graded = football.table(ties=True, grade="grade").to_duels()
     assert len(graded.levels) == 7
     assert (votes.items["text"].str.strip() == "").sum() == 52

@@ -96,7 +96,7 @@ def test_items_in_context_have_its_features() -> None:
     # The last duel's loser is the winner of the fourth: one item in one context.
     assert table.losers[4] == table.winners[3]
     assert len(set(table.item_ids)) == table.num_items
-    sides = table.sides()
+    sides = table.item[table.winners], table.item[table.losers]
     plain = read_table(ITEMS, DUELS)
     np.testing.assert_array_equal(sides, [plain.winners, plain.losers])
 
@@ -173,7 +173,7 @@ def test_an_item_is_held_out_in_all_its_contexts() -> None:
     )
     table = read_table(ITEMS, duels, context=["round"])
     split = split_duels(table, "items", 0.5, rng)
-    won, lost = table.sides()
+    won, lost = table.item[table.winners], table.item[table.losers]
     train, test = (set(won[rows]) | set(lost[rows]) for rows in (split.train_rows, split.test_rows))
     assert not train & test and len(train) == len(test) == 2
     plan = plan_folds(table, 2, "items", rng, None)

@@ -130,8 +130,8 @@ def streamed(request, tmp_path):
 
 
 def test_people_of_streams(streamed):
-    assert streamed.scan.people == ("Ann", "Bob", "Cy")
-    assert streamed.scan.person_column == "worker"
+    assert streamed.people_names == ("Ann", "Bob", "Cy")
+    assert streamed.said.person.column == "worker"
     labels = [
         label for chunk in streamed.chunks(2) for label in chunk.events.person.labels.tolist()
     ]
