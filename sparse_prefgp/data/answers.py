@@ -889,14 +889,10 @@ class Answers:
             check_kind("answer", self.answer, Grades, "Grades.of(levels), as there are grades")
         steps = np.diff(offsets)
         columns = {name: self._checked_column(name, kind) for name in self.columns}
-        for name, values in columns.items():
-            if isinstance(values, Codes):
-                columns[name] = values.used()
-            elif isinstance(values, Mapping):
-                columns[name] = {of: codes.used() for of, codes in values.items()}
         columns["ordered"] = _checked_ordered(self.ordered, kind, steps)
         columns["kind"] = kind.astype(np.int8) if np.any(kind != WIN) else None
-        return Answers(sides, None if np.all(steps == 2) else offsets, **columns)
+        offsets = None if np.all(steps == 2) else offsets
+        return Answers(sides, offsets, **columns).recoded(Codes.used)
 
     def check_questions(self, rows: int) -> None:
         """Refuse what cannot be asked between so many rows, whatever the labels are.
