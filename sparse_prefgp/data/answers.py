@@ -891,8 +891,8 @@ class Answers:
         columns = {name: self._checked_column(name, kind) for name in self.columns}
         columns["ordered"] = _checked_ordered(self.ordered, kind, steps)
         columns["kind"] = kind.astype(np.int8) if np.any(kind != WIN) else None
-        offsets = None if np.all(steps == 2) else offsets
-        return Answers(sides, offsets, **columns).recoded(Codes.used)
+        found = Answers(sides, None if np.all(steps == 2) else offsets, **columns)
+        return found.recoded(Codes.used)
 
     def check_questions(self, rows: int) -> None:
         """Refuse what cannot be asked between so many rows, whatever the labels are.
