@@ -96,9 +96,10 @@ def read_arguments(folder: Path) -> DuelTable:
 def split(table: DuelTable) -> Rows:
     """A fifth of votes and ties held out at random; scored are those of annotators of the rest."""
     parts = split_duels(table, "duels", 0.2, np.random.default_rng(SEED))
-    assert table.groups is not None and table.ties is not None
-    known = set(table.groups[parts.train_rows[~table.ties[parts.train_rows]]])
-    test = parts.test_rows[[who in known for who in table.groups[parts.test_rows]]]
+    assert table.events.judge is not None and table.ties is not None
+    annotators = table.events.judge.numbers
+    known = annotators[parts.train_rows[~table.ties[parts.train_rows]]]
+    test = parts.test_rows[np.isin(annotators[parts.test_rows], known)]
     return Rows(parts.train_rows, test, ~table.ties[test])
 
 
@@ -156,9 +157,10 @@ def figures(
 
 def gain(found: FloatArray, plain: FloatArray, table: DuelTable, rows: Rows) -> dict[str, float]:
     """Nats a vote that the noise of annotators brings, and the standard error over annotators."""
-    assert table.groups is not None
+    assert table.events.judge is not None
     difference = (found - plain)[rows.won]
-    _, who = np.unique(table.groups[rows.test][rows.won].astype(str), return_inverse=True)
+    annotators = table.events.judge.labels[rows.test][rows.won]
+    _, who = np.unique(annotators.astype(str), return_inverse=True)
     sums = np.bincount(who, weights=difference - difference.mean())
     return {
         "gain_nats": float(difference.mean()),

@@ -356,9 +356,9 @@ def _read_sets(
             none &= [isinstance(x, str | float) and x == stands_in for x in table.items[attribute]]
     name = "row_of_alternative"  # a column of ids that is none of the table's
     described = Table(
-        table.items.assign(**{name: list(table.item_ids)}),
+        table.items.assign(**{name: list(table.known.ids)}),
         "the alternatives",
-        table.row_names,
+        table.known.row_names,
         name,
         found=loaded.found,
     )

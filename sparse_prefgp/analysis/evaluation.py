@@ -48,6 +48,7 @@ from sparse_prefgp.data.answers import TIE, Answers, Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.data.flags import refuse_cells
+from sparse_prefgp.data.items import Items
 from sparse_prefgp.data.roles import NONE, USUAL_NAMES
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
@@ -56,7 +57,6 @@ from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.io.streams.contexts import InContexts
-from sparse_prefgp.io.streams.contexts import in_rows as rows_met
 from sparse_prefgp.io.streams.items import Met
 from sparse_prefgp.io.streams.parquet import Renamed
 from sparse_prefgp.models.outcomes import known_blocks, warn_without_blocks
@@ -350,14 +350,13 @@ def _in_units_of(
         return stream_duels(duels, table, **said), found
     bases, rows = bases_of(model, items), own.item_rows
     assert rows is not None
-    ids = ItemTable(np.empty((len(bases.ids), 0)), bases.ids)
     sets: list[ItemSet] = []
 
-    def place(there: Met) -> ItemTable:
+    def place(there: Met) -> Items:
         sets.append(in_rows(model, bases, there.base, there.contexts()))
-        return rows_met(sets[0].inputs, sets[0].ids, own.transform, there, ids)
+        return Items(sets[0].inputs, sets[0].ids, own.feature_names, own.transform)
 
-    stream = stream_duels(duels, InContexts(ids, place), context=rows.columns, **said)
+    stream = stream_duels(duels, InContexts(bases.ids, place), context=rows.columns, **said)
     return stream, sets[0]
 
 

@@ -64,19 +64,19 @@ def asked_of_stream(answers: StreamedDuels, model: Predicts) -> Iterator[Asked]:
 
     Warns of judges and labels that the model does not know, where they matter.
     """
-    table, judged, judges = answers.items, answers.totals.judged, answers.judges
+    table, judged, judges = answers.items, answers.totals.judged, answers.group_names
     if judges is not None and judged is not None and model.likelihood.noise_ratio is not None:
         names = model.duels.group_names or ()
         judges = _known(judges, names, judged.sum(1), "group", NOISE)
     own = {
         column: _known(
-            answers.scan.labels[column],
+            answers.label_names[column],
             model.duels.label_names[column],
             answers.totals.labels[column][1:],
             column,
             LEANS,
         )
-        for column in label_columns(model, answers.scan.labels)
+        for column in label_columns(model, answers.label_names)
     }
     first = 0
     for chunk in answers.chunks(ROWS_AT_ONCE):

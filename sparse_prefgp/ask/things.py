@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.ask.store import LONGEST_PERSON, alike
-from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.columns import (
     MAX_LEVELS,
     FeatureNames,
@@ -184,16 +184,8 @@ def _not_told_apart(table: Table, text: Sequence[str]) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `fit` says it again
         table = with_texts(table, [name for name in text if name in varying])
-        read = item_columns(table, table, FeatureNames())
-        transform = FeatureTransform.fit(
-            read.table.frame,
-            read.numeric,
-            read.categorical,
-            read.table.row,
-            vectors=read.vectors,
-            texts=read.texts,
-        )
-        features = transform.apply(read.table.frame, read.table.row)
+        raw = item_columns(table, table, FeatureNames()).items
+        features = raw.standardised(raw.learned_transform()).features
     different = len(np.unique(features + 0.0, axis=0))  # -0.0 is 0.0
     if different == len(features):
         return ""

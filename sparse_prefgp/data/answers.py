@@ -784,6 +784,16 @@ class Answers:
             found.append(np.where(said, number[event], -1)[:, None].astype(float))
         return np.column_stack(found)
 
+    def recoded(self, change: Callable[[Codes], Codes]) -> Answers:
+        """The same events, all codes of which are changed."""
+        columns = dict(self.columns)
+        for name, values in columns.items():
+            if isinstance(values, Codes):
+                columns[name] = change(values)
+            elif isinstance(values, Mapping):
+                columns[name] = {label: change(codes) for label, codes in values.items()}
+        return self.saying(**columns)
+
     def labelled_as(self, names: Mapping[str, Sequence[Hashable]]) -> Answers:
         """With the labels of these columns alone, numbered as these names; without the column all
         are unknown."""
@@ -879,14 +889,10 @@ class Answers:
             check_kind("answer", self.answer, Grades, "Grades.of(levels), as there are grades")
         steps = np.diff(offsets)
         columns = {name: self._checked_column(name, kind) for name in self.columns}
-        for name, values in columns.items():
-            if isinstance(values, Codes):
-                columns[name] = values.used()
-            elif isinstance(values, Mapping):
-                columns[name] = {of: codes.used() for of, codes in values.items()}
         columns["ordered"] = _checked_ordered(self.ordered, kind, steps)
         columns["kind"] = kind.astype(np.int8) if np.any(kind != WIN) else None
-        return Answers(sides, None if np.all(steps == 2) else offsets, **columns)
+        found = Answers(sides, None if np.all(steps == 2) else offsets, **columns)
+        return found.recoded(Codes.used)
 
     def check_questions(self, rows: int) -> None:
         """Refuse what cannot be asked between so many rows, whatever the labels are.
@@ -978,10 +984,65 @@ class Answers:
         return self
 
 
-class OfAnswers:
+class OfLabels:
+    """Names in answers, which are in memory or not."""
+
+    said: Answers
+    """The answers; where these are not in memory, none of them, but with the names of all."""
+
+    @property
+    def levels(self) -> tuple[str, ...] | None:
+        """Names of the levels of grades from worst to best; None without grades."""
+        return None if self.said.answer is None else self.said.answer.names
+
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        """C names of the covariates."""
+        return self.said.covariate_names
+
+    @property
+    def group_names(self) -> tuple[Hashable, ...] | None:
+        """Who judged, by number; None without."""
+        return None if self.said.judge is None else self.said.judge.names
+
+    @property
+    def people_names(self) -> tuple[Hashable, ...] | None:
+        """The people by number; None without."""
+        return None if self.said.person is None else self.said.person.names
+
+    @property
+    def label_names(self) -> dict[str, tuple[Hashable, ...]]:
+        """The labels of each column of `labels`, by number."""
+        return {column: codes.names for column, codes in self.said.labels.items()}
+
+
+class OfAnswers(OfLabels):
     """Views of answers, merged or as they were read."""
 
     events: Answers
+
+    @property
+    def said(self) -> Answers:  # type: ignore[override]
+        """The answers."""
+        return self.events
+
+    @property
+    def winners(self) -> IntArray:
+        """(e,) the row that won each; of a tie in `Duels`, the lower one.
+
+        :raises ValueError: answers about sets.
+        """
+        together.check(sets=self.events.has_sets, of_pairs="winners")
+        return self.events.pairs[:, 0]
+
+    @property
+    def losers(self) -> IntArray:
+        """(e,) the row that lost each; of a tie in `Duels`, the higher one.
+
+        :raises ValueError: answers about sets.
+        """
+        together.check(sets=self.events.has_sets, of_pairs="losers")
+        return self.events.pairs[:, 1]
 
     @property
     def counts(self) -> IntArray:
@@ -997,11 +1058,6 @@ class OfAnswers:
     def num_ties(self) -> int:
         """How many ended in a tie, counts included."""
         return 0 if self.ties is None else int(self.counts[self.ties].sum())
-
-    @property
-    def levels(self) -> tuple[str, ...] | None:
-        """Names of the levels of grades from worst to best; None without grades."""
-        return None if self.events.answer is None else self.events.answer.names
 
 
 def _whole(values: Any, name: str, size: int | None = None) -> IntArray:

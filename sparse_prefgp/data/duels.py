@@ -266,24 +266,6 @@ class Duels(OfItems, OfAnswers):
         return self.people_features.about(self.people_names or ())
 
     @property
-    def winners(self) -> IntArray:
-        """(num_pairs,) the row that won each; of a tie, the lower one.
-
-        :raises ValueError: answers about sets.
-        """
-        together.check(sets=self.events.has_sets, of_pairs="winners")
-        return self.events.pairs[:, 0]
-
-    @property
-    def losers(self) -> IntArray:
-        """(num_pairs,) the row that lost each; of a tie, the higher one.
-
-        :raises ValueError: answers about sets.
-        """
-        together.check(sets=self.events.has_sets, of_pairs="losers")
-        return self.events.pairs[:, 1]
-
-    @property
     def weights(self) -> FloatArray | None:
         """(num_pairs,) as how many duels each event counts; None where each counts once."""
         return self.events.weights
@@ -314,31 +296,16 @@ class Duels(OfItems, OfAnswers):
         return self.events.covariate_squares
 
     @property
-    def covariate_names(self) -> tuple[str, ...]:
-        """C names of the covariates."""
-        return self.events.covariate_names
-
-    @property
     def groups(self) -> IntArray | None:
         """(num_pairs,) the number of who judged; None without."""
         judge = self.events.judge
         return None if judge is None else judge.numbers.astype(np.int64)
 
     @property
-    def group_names(self) -> tuple[Hashable, ...] | None:
-        """Who judged, by number; None without."""
-        return None if self.events.judge is None else self.events.judge.names
-
-    @property
     def group_levels(self) -> IntArray | None:
         """(J, K + 1) how often each group said each level, ties first (0 tied and 1 won without
         grades); None without."""
         return self.events.judge_levels
-
-    @property
-    def label_names(self) -> dict[str, tuple[Hashable, ...]]:
-        """The labels of each column of `labels`, by number."""
-        return {column: codes.names for column, codes in self.events.labels.items()}
 
     @property
     def times(self) -> FloatArray | None:
@@ -350,11 +317,6 @@ class Duels(OfItems, OfAnswers):
         """(num_pairs,) the number of whose preference each is; None where all are one."""
         person = self.events.person
         return None if person is None else person.numbers.astype(np.int64)
-
-    @property
-    def people_names(self) -> tuple[Hashable, ...] | None:
-        """The people by number; None without."""
-        return None if self.events.person is None else self.events.person.names
 
     @classmethod
     def from_pairs(

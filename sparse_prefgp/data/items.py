@@ -65,6 +65,9 @@ class Items:
         values.setflags(write=False)
         return cls(values, ids, names, transform, _checked_item(item, n), item_rows)
 
+    def __len__(self) -> int:
+        return len(self.features)
+
     def shown(self, row: int) -> str:
         """How a message names the item of a row."""
         return shortened(row if self.ids is None else self.ids[row])
@@ -108,7 +111,7 @@ class OfItems:
     @property
     def num_items(self) -> int:
         """n, the number of items, compared or not."""
-        return len(self.items)
+        return len(self.known)
 
     @property
     def num_features(self) -> int:

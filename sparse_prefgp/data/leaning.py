@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,10 +61,6 @@ class Leaning:
     def columns(self) -> tuple[str, ...]:
         """Those of labels, each once, in the order of their numbers in a row."""
         return tuple(dict.fromkeys(column for column, _ in self.pairs))
-
-    def names(self, labels: Mapping[str, tuple[Hashable, ...]]) -> dict[str, tuple[Hashable, ...]]:
-        """The labels of each of these columns, by number, of those of all columns."""
-        return {column: labels[column] for column in self.columns}
 
 
 def _parted(text: str, covariates: Sequence[str]) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from sparse_prefgp.support.words import id_text, shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.features import FeatureTransform
+    from sparse_prefgp.data.raw_items import RawItems
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,19 @@ class PeopleFeatures:
         found = cls(whose, array, tuple(f"feature {j}" for j in range(array.shape[1])))
         found.of(names)
         return found
+
+    @classmethod
+    def of_table(cls, people: RawItems, training: Sequence[Hashable]) -> PeopleFeatures:
+        """Of all people of a table.
+
+        :param training: those of whom means, standard deviations and levels are learned.
+        :raises ValueError: what `FeatureTransform.fit` and `apply` raise.
+        """
+        wanted = {id_text(name) for name in training}
+        rows = np.flatnonzero([id_text(name) in wanted for name in people.ids])
+        transform = people.select(rows).learned_transform()
+        values = transform.apply(people.frame, people.row_names)
+        return cls(people.ids, values, transform.feature_names, transform)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, ready for JSON; floats keep every bit."""

@@ -162,8 +162,7 @@ def _by_duels(table: DuelTable, column: str) -> Units:
 
 def _by_items(table: DuelTable, column: str) -> Units:
     """Each item is a unit, whatever its context."""
-    base = np.arange(table.num_items) if table.base_items is None else table.base_items
-    return Units(*_of_sides(table, base), "items", of_items=True)
+    return Units(*_of_sides(table, table.item), "items", of_items=True)
 
 
 def _by_group(table: DuelTable, column: str) -> Units:
@@ -309,7 +308,7 @@ class _Column(NamedTuple):
         return found
 
     def where(self, row: int) -> str:
-        names = self.table.row_names if self.of_items else self.table.duel_row_names
+        names = self.table.known.row_names if self.of_items else self.table.row_names
         owner = "items" if self.of_items else "duels"
         return f"row {row} of the {owner} (counted from 0)" if names is None else names(row)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Answers, OfAnswers
-from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.data.items import OfItems
 from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.data.raw_items import RawItems
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray, IntArray, Texts, distinct, first_true
-from sparse_prefgp.support.words import id_text
+from sparse_prefgp.support.arrays import IntArray, distinct, first_true
 
 # The column of a table of answers about sets that says who answered.
 PERSON = "person"
@@ -27,91 +27,30 @@ PERSON = "person"
 FEWEST_PEOPLE = 20
 
 
-@dataclass(frozen=True, eq=False)
-class PeopleTable:
-    """A table of people as it was read."""
-
-    frame: Any
-    """Data frame with P rows and every column but the id."""
-    names: tuple[Hashable, ...]
-    """(P,) ids, in row order."""
-    numeric: tuple[str, ...]
-    """Names of the numeric columns."""
-    categorical: tuple[str, ...]
-    """Names of the columns of categories."""
-    row_names: RowNames
-    """How a message names each row."""
-
-    def features(
-        self, training: Sequence[Hashable], transform: FeatureTransform | None = None
-    ) -> PeopleFeatures:
-        """Features of all people of the table.
-
-        :param training: the people of whom means, standard deviations and levels are learned.
-        :param transform: use this recorded one instead.
-        :raises ValueError: what `FeatureTransform.fit` and `apply` raise.
-        """
-        if transform is None:
-            wanted = {id_text(name) for name in training}
-            rows = np.flatnonzero([id_text(name) in wanted for name in self.names])
-            transform = FeatureTransform.fit(
-                self.frame.iloc[rows],
-                self.numeric,
-                self.categorical,
-                self.row_names.select(rows),
-                apart=(*self.numeric, *self.categorical),
-            )
-        values = transform.apply(self.frame, self.row_names)
-        return PeopleFeatures(self.names, values, transform.feature_names, transform)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class DuelTable(OfAnswers):
+class DuelTable(OfItems, OfAnswers):
     """Items and duels as they were read, one row per duel, before anything is standardised."""
 
-    items: Any
-    """Data frame with n rows and every column of the items table but the id."""
-    item_ids: tuple[Hashable, ...]
-    """n ids, in row order."""
+    known: RawItems  # type: ignore[assignment]
+    """The items: features are yet to be made, of which there are none for items of which nothing
+    but their duels is known."""
     events: Answers
     """What was said, one event for each row of the duels, between rows of `items`."""
     context: Any
     """Data frame with t rows: the other columns of the duels table."""
-    numeric: tuple[str, ...]
-    """Names of the numeric columns of `items` that are features; none for items of which nothing
-    but their duels is known.
-    """
-    categorical: tuple[str, ...]
-    """Names of the categorical columns of `items` that are features."""
-    row_names: RowNames
-    """How a message names each row of `items`."""
-    duel_row_names: RowNames | None = None
-    """The same for the rows of the duels, or None."""
+    row_names: RowNames | None = None
+    """How a message names each row of the duels, or None."""
     set_column: str | None = None
     """The column of `context` that says which duels come from one choice or ranking, or None where
     every row is a judgement of its own.
-    """
-    base_items: IntArray | None = None
-    """(n,) the item that each item is in some context, as a number; None where items are items,
-    whatever the context.
     """
     shared: tuple[str, ...] = ()
     """The features that winner and loser of each duel have in common, because they belong to the
     duel.
     """
-    item_rows: ItemRows | None = None
-    """Of which item each row is, and in which context; None where each is an item."""
-    vectors: tuple[str, ...] = ()
-    """Names of the columns of `items` that hold vectors, which are features."""
-    texts: tuple[str, ...] = ()
-    """Names of the columns of `items` that hold texts, of which features are made."""
-    apart: tuple[str, ...] = ()
-    """Numeric and categorical columns that stay features of their own where others are reduced,
-    besides those of the context.
-    """
     unused: tuple[str, ...] = ()
     """Columns of the duels table that say nothing of the duels, as nobody named them."""
-    people: PeopleTable | None = None
+    people: RawItems | PeopleFeatures | None = None
     """What is known of the people whose preferences the duels are; None for no more than their
     names, or not even that.
     """
@@ -126,27 +65,15 @@ class DuelTable(OfAnswers):
         """t, the number of rows of the duels table."""
         return len(self.events)
 
-    # Views of the events.
+    @property
+    def items(self) -> Any:
+        """Data frame with n rows and every column of the items table but the id."""
+        return self.known.frame
 
     @property
-    def winners(self) -> IntArray:
-        """(t,) row in `items` of the winner of each duel."""
-        return self.events.pairs[:, 0]
-
-    @property
-    def losers(self) -> IntArray:
-        """(t,) row in `items` of the loser of each duel."""
-        return self.events.pairs[:, 1]
-
-    @property
-    def weights(self) -> FloatArray | None:
-        """(t,) as how many duels each counts in the likelihood; None for one each."""
-        return self.events.each_weight
-
-    @property
-    def groups(self) -> Texts | None:
-        """(t,) the label of who judged each; None where nobody asked."""
-        return None if self.events.judge is None else self.events.judge.labels
+    def num_features(self) -> int:
+        """The number of columns of the items that are features."""
+        return len(self.known.feature_names)
 
     def saying(self, **columns: Any) -> DuelTable:
         """The same table with other columns of its events, such as `judge=None`."""
@@ -154,7 +81,8 @@ class DuelTable(OfAnswers):
 
     def keeping_apart(self, names: Iterable[str]) -> DuelTable:
         """The same table, whose columns of these names stay features of their own."""
-        return replace(self, apart=tuple(dict.fromkeys((*self.apart, *names))))
+        apart = tuple(dict.fromkeys((*self.known.apart, *names)))
+        return replace(self, known=replace(self.known, apart=apart))
 
     def using(self, names: Iterable[str]) -> DuelTable:
         """The same table, of which something is made of these columns too."""
@@ -164,11 +92,6 @@ class DuelTable(OfAnswers):
     def without_grades(self) -> DuelTable:
         """The same table, grades being plain wins of the better side."""
         return replace(self, events=self.events.without_grades())
-
-    @property
-    def has_features(self) -> bool:
-        """Whether anything but their duels is known of the items."""
-        return bool(self.numeric or self.categorical or self.vectors or self.texts)
 
     @property
     def described_people(self) -> int:
@@ -184,20 +107,7 @@ class DuelTable(OfAnswers):
     @property
     def only_contexts(self) -> bool:
         """Whether all features are columns of the context, which tell no two items apart."""
-        columns = () if self.item_rows is None else self.item_rows.columns
-        found = {*self.numeric, *self.categorical, *self.vectors, *self.texts}
-        return self.has_features and set(columns) >= found
-
-    @property
-    def num_items(self) -> int:
-        """n, the number of items, compared or not."""
-        return len(self.item_ids)
-
-    def sides(self) -> tuple[IntArray, IntArray]:
-        """Winner and loser of each row, (t,) each, the same number whatever the context."""
-        if self.base_items is None:
-            return self.winners, self.losers
-        return self.base_items[self.winners], self.base_items[self.losers]
+        return self.has_features and {*self.known.context} >= {*self.known.feature_names}
 
     def sets(self) -> IntArray:
         """A number for each row (t,), equal for duels of one choice or ranking."""
@@ -212,27 +122,21 @@ class DuelTable(OfAnswers):
         :raises ValueError: a row that is not there.
         """
         index = self._rows(rows)
-        names = self.duel_row_names
+        names = self.row_names
         return replace(
             self,
             events=self.events.take(index),
             context=self.context.iloc[index].reset_index(drop=True),
-            duel_row_names=None if names is None else names.select(index),
+            row_names=None if names is None else names.select(index),
         )
 
     def without_idle_items(self) -> DuelTable:
-        """The table without the items that are in no duel."""
+        """The table without the items that are in no duel, unless these have features already."""
+        if self.known.standard is not None:
+            return self
         used, place = distinct(self.events.sides)
-        base = self.base_items
-        return replace(
-            self,
-            items=self.items.iloc[used].reset_index(drop=True),
-            item_ids=tuple(self.item_ids[i] for i in used),
-            events=self.events.saying(place.astype(np.int64)),
-            row_names=self.row_names.select(used),
-            base_items=None if base is None else base[used],
-            item_rows=None if self.item_rows is None else self.item_rows.select(used),
-        )
+        events = self.events.saying(place.astype(np.int64))
+        return replace(self, known=self.known.select(used), events=events)
 
     def to_duels(
         self,
@@ -244,6 +148,8 @@ class DuelTable(OfAnswers):
         people_features: PeopleFeatures | None = None,
     ) -> Duels:
         """Validated duels of some rows, with standardised features.
+
+        A table of `Duels` (`table_of`) has them already, with all its items; then rows alone count.
 
         :param rows: rows of the duels to keep (numbers, or a mask of length t); default all.
         :param standardise_on: the training rows, whose items set means, standard deviations and
@@ -260,8 +166,8 @@ class DuelTable(OfAnswers):
             transform=transform is not None and "transform=",
             standardise_on=standardise_on is not None and "standardise_on=",
         )
-        index = self._chosen(rows)
-        if transform is None:
+        index, known = self._chosen(rows), self.known.standard
+        if known is None and transform is None:
             told = index if standardise_on is None else self._rows(standardise_on)
             every = rows is None and standardise_on is None
             training = np.arange(self.num_items) if every else self._compared(told)
@@ -271,18 +177,18 @@ class DuelTable(OfAnswers):
         table = self.select(index)
         if only_compared:
             table = table.without_idle_items()
-        events = table.events
-        people = None
-        if self.people is not None and events.person is not None:
-            people = people_features or self.people.features(events.person.used().names)
+        events, people = table.events, self.people
+        if events.person is None:
+            people = None
+        elif isinstance(people, RawItems):
+            answered = events.person.used().names
+            people = people_features or PeopleFeatures.of_table(people, answered)
+        if known is None:
+            assert transform is not None
+            known = table.known.standardised(transform)
         return Duels.from_events(
-            transform.apply(table.items, table.row_names),
+            known,
             events,
-            item=table.base_items,
-            item_ids=table.item_ids,
-            feature_names=transform.feature_names,
-            transform=transform,
-            item_rows=table.item_rows,
             people_features=people,
             unused_columns=self.unused,
             roles=self.roles,
@@ -296,26 +202,11 @@ class DuelTable(OfAnswers):
         :raises ValueError: what `FeatureTransform.fit` raises.
         """
         won = None
-        if self.texts and told is not None:
+        if self.known.texts and told is not None:
             place = np.full(self.num_items, -1)
             place[training] = np.arange(len(training))
             won = Won.of(self.events.take(told)).between(place)
-        in_context: tuple[str, ...] = ()
-        items = None
-        if self.item_rows is not None:
-            in_context = self.item_rows.columns
-            items = len({self.item_rows.bases[i] for i in training})
-        return FeatureTransform.fit(
-            self.items.iloc[training],
-            self.numeric,
-            self.categorical,
-            self.row_names.select(training),
-            vectors=self.vectors,
-            texts=self.texts,
-            apart=(*in_context, *self.apart),
-            items=items,
-            won=won,
-        )
+        return self.known.select(training).learned_transform(won)
 
     def _compared(self, index: IntArray) -> IntArray:
         return np.unique(self.events.take(index).sides)
@@ -346,26 +237,8 @@ class DuelTable(OfAnswers):
     def __repr__(self) -> str:
         return (
             f"DuelTable(num_items={self.num_items}, num_rows={self.num_rows}, "
-            f"features={[*self.numeric, *self.categorical, *self.vectors, *self.texts]})"
+            f"features={[*self.known.feature_names]})"
         )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _OwnUnits(DuelTable):
-    """`Duels` as a table, whose features stay as they are whichever of the duels are taken."""
-
-    source: Duels | None = None
-
-    def without_idle_items(self) -> DuelTable:
-        """The same, as nothing is converted."""
-        return self
-
-    def to_duels(self, rows: Any = None, *_: Any, **__: Any) -> Duels:
-        """Some of the duels, with the items that they are of."""
-        old = self.source
-        assert old is not None
-        events, people = self.events.take(self._chosen(rows)), old.people_features
-        return Duels.from_events(old.known, events, people_features=people, roles=self.roles)
 
 
 def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
@@ -376,16 +249,14 @@ def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
     pd = require_pandas()
     events = duels.events.one_by_one() if one_by_one else duels.events
     names = duels.feature_names or tuple(f"column {j}" for j in range(duels.num_features))
-    return _OwnUnits(
+    known = RawItems(
         pd.DataFrame(duels.items, columns=list(names)),
         tuple(range(duels.num_items)) if duels.item_ids is None else duels.item_ids,
-        events,
-        pd.DataFrame(index=range(len(events))),
-        names,
-        (),
         RowNames("the items", None),
-        base_items=duels.known.item,
+        names,
+        item=duels.known.item,
         item_rows=duels.item_rows,
-        roles=duels.roles,
-        source=duels,
+        standard=duels.known,
     )
+    context = pd.DataFrame(index=range(len(events)))
+    return DuelTable(known, events, context, people=duels.people_features, roles=duels.roles)

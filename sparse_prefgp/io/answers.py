@@ -138,13 +138,13 @@ class Alternatives:
         :raises ValueError: see above, a sentence for each mistake.
         """
         code, what, ids, mistakes = self.code, self.sets.what, self.sets.ids, Mistakes()
-        key = code * len(columns.ids) + self.item
+        key = code * len(columns.items.ids) + self.item
         order = np.argsort(key, kind="stable")
         twice = np.flatnonzero(key[order][1:] == key[order][:-1])
         if columns.table.name == table.name:  # made of the table itself
             twice = twice[:0]
         for i in order[twice + 1]:
-            item = str(columns.ids[self.item[i]])
+            item = str(columns.items.ids[self.item[i]])
             nobody = ", or leave the cells empty if 0 is nobody" if is_zero(item) else ""
             mistakes.add(
                 f"{begin(table.row(int(self.row[i])))} has the item {item!r} a second time in the "

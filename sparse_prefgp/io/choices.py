@@ -54,7 +54,7 @@ from sparse_prefgp.io.judgements import (
     names_of_columns,
     said_by,
 )
-from sparse_prefgp.io.reading import finished, read_table, table_of
+from sparse_prefgp.io.reading import finished, read_table
 from sparse_prefgp.io.sets import (
     ANSWERS,
     CHOICE_SET,
@@ -328,16 +328,17 @@ class _Form:
         context = context[[name for name in kept if name not in drop or name == PERSON]]
         context = context.iloc[rows].reset_index(drop=True)
         context[sets.column] = np.asarray(sets.ids)[sets.code[rows]]
-        found = table_of(
-            self.columns,
+        items = self.columns.items
+        features = {*items.numeric, *items.categorical} & {*self.attributes}
+        found = DuelTable(
+            items,
             events,
             context,
             table.row.select(rows),
             sets.column if said.as_duels else None,
+            shared=tuple(name for name in kept if name in features),
+            unused=tuple(map(str, table.frame.columns)),
         )
-        features = {*found.numeric, *found.categorical} & {*self.attributes}
-        shared = tuple(name for name in kept if name in features)
-        found = replace(found, unused=tuple(map(str, table.frame.columns)), shared=shared)
         found = found.using((*used, *said.used, *self.attributes, sets.column))
         return finished(
             found,
@@ -486,14 +487,15 @@ def _long_form(
         if said.like is None:
             columns = item_columns(described, table, named.names)
         else:
-            none = FeatureNames((), item=named.item)
-            columns = replace(
-                item_columns(described, table, none),
-                numeric=list(said.like.numeric_columns),
-                categorical=list(said.like.categorical_columns),
+            columns = item_columns(described, table, FeatureNames((), item=named.item))
+            like = replace(
+                columns.items,
+                numeric=said.like.numeric_columns,
+                categorical=said.like.categorical_columns,
                 vectors=said.like.vectors,
                 texts=said.like.text_columns,
             )
+            columns = replace(columns, items=like)
         said = named
     rows = np.arange(len(item))
     shown = Alternatives(sets, item, rows, np.full(len(item), NOWHERE))

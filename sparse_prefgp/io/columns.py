@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from sparse_prefgp.data.features import (
     text_column,
 )
 from sparse_prefgp.data.flags import refuse_cells
+from sparse_prefgp.data.raw_items import RawItems
 from sparse_prefgp.io.dates import in_iso
 from sparse_prefgp.io.files import Table, column_names
 from sparse_prefgp.io.ids import Ids
@@ -59,20 +60,10 @@ class ItemColumns:
 
     table: Table
     """The table itself."""
-    others: list[str]
-    """Every column but the id."""
-    numeric: list[str]
-    """The columns that are features; there may be none."""
-    categorical: list[str]
-    """The columns that are features; there may be none."""
-    ids: tuple[Hashable, ...]
-    """n ids, in row order."""
+    items: RawItems
+    """Its rows, every column but the id, and which of them are features; there may be none."""
     known: Ids
-    """Finds them."""
-    vectors: tuple[str, ...] = ()
-    """The columns that hold vectors, which are features."""
-    texts: tuple[str, ...] = ()
-    """The columns that hold texts, of which features are made."""
+    """Finds rows by their ids."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +119,9 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
         if why is not None:
             raise ValueError(why)
     ids, lookup = items.ids()
-    known_ids = Ids(lookup, items.name)
-    return ItemColumns(items, others, numeric, categorical, ids, known_ids, vectors, texts)
+    kinds = tuple(numeric), tuple(categorical), vectors, texts
+    raw = RawItems(items.frame[others], ids, items.row, *kinds)
+    return ItemColumns(items, raw, Ids(lookup, items.name))
 
 
 def said_of_id(items: Table, name: str, named: bool) -> str | None:

@@ -24,6 +24,7 @@ from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import check_total
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import Where
+from sparse_prefgp.data.raw_items import RawItems
 from sparse_prefgp.data.roles import LEANING, ROLES
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
@@ -434,8 +435,7 @@ def placed(table: DuelTable, items: Table, context: Sequence[str], item: str | N
     :raises ValueError: no such column, or a row that names none; what `in_context` raises.
     """
     if item is not None:
-        code, rows = named_items(items, table.item_ids, item)
-        table = replace(table, base_items=code, item_rows=rows)
+        table = replace(table, known=of_named_items(table.known, items, item))
     found = in_context(table, context)
     names = names_of_rows(found.item_ids, found.item_rows) or ()
     often: Counter[Hashable] = Counter()
@@ -445,15 +445,16 @@ def placed(table: DuelTable, items: Table, context: Sequence[str], item: str | N
     return found
 
 
-def named_items(items: Table, ids: tuple[Hashable, ...], column: str) -> tuple[IntArray, ItemRows]:
-    """Which item each row of a table is of, (n,), and their names.
+def of_named_items(raw: RawItems, items: Table, column: str) -> RawItems:
+    """The rows of a table, of items that one of its columns names.
 
     :raises ValueError: no such column; a row that names none.
     """
     names = item_names(items, column)
     code, _ = require_pandas().factorize(np.array([id_text(name) for name in names], dtype=object))
     none = np.empty((len(names), 0), dtype=object)
-    return np.asarray(code, dtype=np.int64), ItemRows(names, ids, (), (), none, column)
+    item_rows = ItemRows(names, raw.ids, (), (), none, column)
+    return replace(raw, item=np.asarray(code, dtype=np.int64), item_rows=item_rows)
 
 
 def item_names(items: Table, column: str) -> tuple[Hashable, ...]:
@@ -486,12 +487,11 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     if not wanted:
         return table
     stacked, at, shared = _sides(table, wanted)
-    rows = table.duel_row_names or RowNames("the duels")
+    rows = table.row_names or RowNames("the duels")
     values = Table(stacked, "the duels", rows.select(at), omit="of the context")
     values = in_iso(values, wanted, remedy=REMEDY)
     stacked = values.frame
-    numeric, categorical = feature_kinds(values, wanted)
-
+    kinds = feature_kinds(values, wanted)
     for name in wanted:
         warn_of_blanks(stacked[name], f"The context {name!r}")
     texts = [[id_text(value) for value in stacked[name]] for name in wanted]
@@ -510,25 +510,10 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
             "are left out.",
             stacklevel=3,
         )
-    items = table.items.iloc[base].reset_index(drop=True)
-    for name in wanted:
-        items[name] = stacked[name].iloc[first].to_numpy()
+    columns = {name: stacked[name].iloc[first].to_numpy() for name in wanted}
     texts_of = np.array(texts, dtype=object).T[first].reshape(len(first), len(wanted))
-    ids, placed_rows = ItemRows.placed(
-        table.item_ids, table.item_rows, base, wanted, shared, texts_of
-    )
-    return replace(
-        table,
-        items=items,
-        item_ids=ids,
-        events=table.events.saying(row),
-        numeric=(*table.numeric, *numeric),
-        categorical=(*table.categorical, *categorical),
-        row_names=table.row_names.select(base),
-        base_items=base if table.base_items is None else table.base_items[base],
-        shared=tuple(shared),
-        item_rows=placed_rows,
-    )
+    known = table.known.in_contexts(base, columns, kinds, shared, texts_of)
+    return replace(table, known=known, events=table.events.saying(row), shared=tuple(shared))
 
 
 def _by_place(events: Answers) -> IntArray:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.people import PeopleFeatures
-from sparse_prefgp.data.table import PeopleTable
+from sparse_prefgp.data.raw_items import RawItems
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.dates import in_iso
 from sparse_prefgp.io.files import Source, Table, load_with_ids
@@ -25,7 +25,7 @@ def load_people(source: Source) -> Table:
     return replace(load_with_ids(source, "people", PERSON_ID), omit=PEOPLE_REMEDY)
 
 
-def people_of(source: Source | None, people: Codes | None) -> PeopleTable | None:
+def people_of(source: Source | None, people: Codes | None) -> RawItems | None:
     """Features of people, of each of whom there has to be a row.
 
     :param people: whose preferences the duels are; None where nobody said.
@@ -56,8 +56,11 @@ def people_of(source: Source | None, people: Codes | None) -> PeopleTable | None
             f"{table.name}{spelt or '; add one, or leave the table of people out'}."
         )
     table = in_iso(table, others)
-    numeric, categorical = feature_kinds(replace(table, id_column=None), others)
-    return PeopleTable(table.frame[others], names, tuple(numeric), tuple(categorical), table.row)
+    kinds = feature_kinds(replace(table, id_column=None), others)
+    numeric, categorical = map(tuple, kinds)
+    return RawItems(
+        table.frame[others], names, table.row, numeric, categorical, apart=tuple(others)
+    )
 
 
 def people_like(source: Source, known: PeopleFeatures | None) -> PeopleFeatures:

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import FLAGGED, KINDS, Answers
+from sparse_prefgp.data.answers import FLAGGED, KINDS
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.roles import ORDER, order_of_dates
-from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.table import DuelTable
-from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
+from sparse_prefgp.io.columns import FeatureNames, item_columns
 from sparse_prefgp.io.dates import in_iso
 from sparse_prefgp.io.files import (
     Source,
@@ -162,15 +161,16 @@ def read_table(
     order = order_of_dates(day_first)
     table = in_iso(table, [name for name in never if name in table.frame.columns], order)
     columns = item_columns(item_table, table, FeatureNames(features, ignore, never, item, order))
-    events = duels_in(table, columns.known, columns.ids, roles)
+    events = duels_in(table, columns.known, columns.items.ids, roles)
     if events.covariates is not None:
         differences = events.covariate_differences
         assert differences is not None
         check_covariates(differences, names)
     flags = [kind.column for kind in FLAGGED.values()]
     used = [WINNER, LOSER, roles.count_column, *flags]
-    found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
-    found = replace(found, unused=tuple(found.context.columns))
+    said_besides = table.frame.drop(columns=used, errors="ignore")
+    unused = tuple(said_besides.columns)
+    found = DuelTable(columns.items, events, said_besides, table.row, unused=unused)
     first = made.read_as.columns.get("first")
     hidden = (SIDE, BOTH_BAD, *([made.grade] if made.grade else []))
     found = found.using((*roles.named, *columns_of_sides((*names, *context)), *ignore, *never))
@@ -272,29 +272,6 @@ def _is_of_both(column: Any) -> bool:
     """Whether each value is 0 or 1, or False or True, and both are there."""
     values = {YES_AND_NO.get(id_text(x).lower()) for x in column.unique()[: len(YES_AND_NO)]}
     return column.nunique(dropna=False) == 2 and values == {True, False}
-
-
-def table_of(
-    columns: ItemColumns,
-    events: Answers,
-    context: Any,
-    row_names: RowNames,
-    set_column: str | None = None,
-) -> DuelTable:
-    """The table of some events between the items of `columns`."""
-    return DuelTable(
-        columns.table.frame[columns.others],
-        columns.ids,
-        events,
-        context,
-        tuple(columns.numeric),
-        tuple(columns.categorical),
-        columns.table.row,
-        row_names,
-        set_column,
-        vectors=columns.vectors,
-        texts=columns.texts,
-    )
 
 
 def read_duels(items: Source | None, duels: Source, **columns: Any) -> Duels:

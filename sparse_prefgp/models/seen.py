@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from sparse_prefgp.data.answers import Answers, Codes, OfLabels
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.items import Items, OfItems
 from sparse_prefgp.data.roles import columns_of_roles
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SeenDuels(OfItems):
+class SeenDuels(OfItems, OfLabels):
     """Items and numbers of duels, by the names that `Duels` has for them."""
 
     known: Items
     """The items; for inline features two rows, the lowest and highest values seen."""
+    said: Answers
+    """None of the answers, but with the names of judges and labels of any of them."""
     comparisons: IntArray
     """(n,) duels of each item."""
     num_duels: int
@@ -32,32 +35,20 @@ class SeenDuels(OfItems):
     """Whether items have rows of their own, which inline features do not."""
     num_ties: int = 0
     """How many of the duels are ties."""
-    levels: tuple[str, ...] | None = None
-    """As in `Duels`."""
     grade_counts: IntArray | None = None
-    """As in `Duels`."""
-
-    covariate_names: tuple[str, ...] = ()
     """As in `Duels`."""
     covariate_squares: FloatArray | None = None
     """As in `Duels`."""
-
-    group_names: tuple[Hashable, ...] | None = None
-    """As in `Duels`: who judged any of these duels."""
     group_levels: IntArray | None = None
     """As in `Duels`."""
-
     has_sets: bool = False
     """Whether there are answers about sets."""
-    label_names: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
-    """As in `Duels`: of any of these duels."""
     roles: Mapping[str, str] = field(default_factory=dict)
     """As in `Duels`."""
 
     held: ClassVar[bool] = False
     unit: ClassVar[str] = "duel"
     groups: ClassVar[None] = None
-    people_names: ClassVar[None] = None
     times: ClassVar[None] = None
 
     @classmethod
@@ -71,28 +62,29 @@ class SeenDuels(OfItems):
             known = Items(ends, None, duels.feature_names, duels.transform)
             comparisons = np.full(2, totals.duels)
         assert comparisons is not None
-        judges: dict[str, Any] = {}
-        if duels.judges is not None and totals.judged is not None:
-            here = np.flatnonzero(totals.judged.sum(1))
-            names = tuple(duels.judges[i] for i in here)
-            judges = {"group_names": names, "group_levels": totals.judged[here]}
+        levels = totals.judged
+        said = duels.said.saying(
+            person=None,
+            labels={
+                column: _of_any(codes, totals.labels[column][1:])
+                for column, codes in duels.said.labels.items()
+            },
+        )
+        if said.judge is not None and levels is not None:
+            said = said.saying(judge=_of_any(said.judge, levels.sum(1)))
+            levels = levels[np.flatnonzero(levels.sum(1))]
         return cls(
             known,
+            said,
             comparisons,
             totals.duels,
             duels.items is not None,
             num_ties=totals.ties,
-            levels=duels.levels,
             grade_counts=totals.grades,
-            covariate_names=scan.covariate_names,
             covariate_squares=scan.covariate_squares,
+            group_levels=levels,
             has_sets=scan.sets.any,
             roles=columns_of_roles(duels.source.remembered),
-            label_names={
-                column: tuple(names[i] for i in np.flatnonzero(totals.labels[column][1:]))
-                for column, names in scan.labels.items()
-            },
-            **judges,
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -103,6 +95,11 @@ class SeenDuels(OfItems):
     def __repr__(self) -> str:
         what = f"between {self.num_items:,} items" if self.has_items else "with inline features"
         return f"SeenDuels({self.num_duels:,} duels {what})"
+
+
+def _of_any(codes: Codes, often: IntArray) -> Codes:
+    """Codes with the names alone of labels that were said, each so often (J,)."""
+    return codes._replace(names=tuple(codes.names[i] for i in np.flatnonzero(often)))
 
 
 KnownDuels: TypeAlias = Duels | SeenDuels

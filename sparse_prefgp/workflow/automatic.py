@@ -152,7 +152,7 @@ def automatic_candidates(
     def with_effects(one: str) -> tuple[str, ...]:
         """A kernel with effects of items, and these alone where exact inference is worth its cost;
         none where items have few votes or are too many."""
-        items = len(np.unique(table.sides()))
+        items = len(np.unique(table.item[table.events.pairs]))
         votes = float(table.events.sizes @ table.events.totals)
         if votes <= MANY_VOTES * items or items > MOST_EFFECTS:
             return ()
@@ -217,7 +217,7 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
         return replace(settings, kernel=MANY_DEFAULT) if many else settings
     if not table.has_features or table.only_contexts:
         return settings
-    transform = None if table.vectors else _transform(table)  # vectors are always reduced
+    transform = None if table.known.vectors else _transform(table)  # vectors are always reduced
     if transform is None or transform.reduction is not None:
         return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
     if transform.texts:  # whether they have scores is known when training duels are

@@ -269,7 +269,7 @@ def _varying(table: Table, style: tuple[str, ...]) -> tuple[tuple[str, ...], tup
 def models_of(table: DuelTable) -> tuple[IntArray, tuple[Any, ...]]:
     """The models of both sides of each battle, (t, 2), the winner's first, and their names."""
     rows = table.item_rows
-    names = table.item_ids if rows is None else rows.names
+    names = table.known.ids if rows is None else rows.names
     known = Codes.of(names)
     return known.numbers.astype(np.int64)[table.events.pairs], known.names
 

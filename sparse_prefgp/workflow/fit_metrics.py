@@ -38,7 +38,7 @@ def data_figures(holdout: Holdout | StreamHoldout) -> Record:
                 **_placed(getattr(train.items, "item_rows", None)),
                 "features": features,
                 **made,
-                "covariates": list(train.scan.covariate_names),
+                "covariates": list(train.covariate_names),
                 "rows": train.num_rows + holdout.num_test,
                 "train_rows": train.num_rows,
                 "test_rows": holdout.num_test,

@@ -422,11 +422,11 @@ class StreamHoldout(Training):
             split=settings.split != "duels" and f"--split {settings.split}",
             max_train=settings.max_train is not None and f"--max-train {settings.max_train}",
         )
-        names = duels.scan.covariate_names
+        names = duels.covariate_names
         settings.kernel_choice.check_columns(duels.transform, names)
         noisy = settings.noise_by_group
-        together.check(noise_by_group=noisy, duels_without_judges=duels.judges is None)
-        Leaning.of(settings.leans, names, duels.scan.labels)
+        together.check(noise_by_group=noisy, duels_without_judges=duels.said.judge is None)
+        Leaning.of(settings.leans, names, duels.label_names)
         rows = duels.num_rows
         held = last_rows(rows, settings.test_fraction)
         if not held:
@@ -453,7 +453,7 @@ class StreamHoldout(Training):
 
     @property
     def _covariates(self) -> tuple[str, ...]:
-        return tuple(self.train.scan.covariate_names)
+        return self.train.covariate_names
 
     def _covered(self, model: Any) -> bool:
         """Nobody has counted the items."""
@@ -679,7 +679,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     settings = settings.of(table)
     together.check(
         noise_by_group=settings.noise_by_group,
-        duels_without_judges=table.groups is None,
+        duels_without_judges=events.judge is None,
         tastes=settings.tastes,
         duels_of_nobody=events.person is None,
         in_time=settings.kernel_choice.in_time and f"the kernel {settings.kernel_choice}",
@@ -716,7 +716,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     if not np.array_equal(split.train_rows, np.arange(table.num_rows)):
         people = train.people_features
         everything = table.to_duels(transform=train.transform, people_features=people)
-    if settings.kernel is None and not settings.dated and table.texts and train.transform:
+    if settings.kernel is None and not settings.dated and table.known.texts and train.transform:
         settings = replace(settings, kernel=default_for(train.transform, settings.stream))
     choice = settings.approximation_choice
     settings.kernel_choice.check_columns(train.transform, train.covariate_names)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sparse_prefgp.data.answers import Answers
-from sparse_prefgp.data.contexts import ItemRows
-from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.items import Items
+from sparse_prefgp.data.raw_items import RawItems
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.dates import REMEDY, in_iso
 from sparse_prefgp.io.files import Table
 from sparse_prefgp.io.judgements import refuse_columns_of_items
 from sparse_prefgp.io.streams.blocks import SIDES, Coded, Source
-from sparse_prefgp.io.streams.items import ItemTable, Met, Places, RawItems
-from sparse_prefgp.support.arrays import IntArray, first_true
+from sparse_prefgp.io.streams.items import ItemTable, Met, Places
+from sparse_prefgp.support.arrays import first_true
 
 # Rows read at a time.
 _ROWS = 1 << 18
@@ -28,17 +29,19 @@ _ROWS = 1 << 18
 class InContexts:
     """Items that a stream puts into the contexts of its duels."""
 
-    ids: ItemTable
-    """Of the items, of which nothing but the ids count."""
-    place: Callable[[Met], ItemTable]
-    """Makes the table of rows of what was met."""
+    ids: tuple[Hashable, ...]
+    """Of the items."""
+    place: Callable[[Met], Items]
+    """Makes the rows of what was met."""
 
     def table(self, source: Source) -> ItemTable:
         """The rows that the duels of a source are between.
 
         :raises ValueError: an unknown item, or a missing context, with its row.
         """
-        return self.place(met_in(source, self.ids))
+        ids = ItemTable(np.empty((len(self.ids), 0)), self.ids)
+        met = met_in(source, ids)
+        return ItemTable.of_items(self.place(met), places=Places(ids, met))
 
 
 def met_in(source: Source, ids: ItemTable) -> Met:
@@ -80,12 +83,10 @@ def placed(raw: RawItems, source: Source) -> InContexts:
 
     :raises ValueError: a context that is a column of the items, or cannot be a feature.
     """
-    columns, names = raw.columns, source.context
-    refuse_columns_of_items(names, columns.others)
-    table = columns.table
-    ids = ItemTable(np.empty((len(columns.ids), 0)), columns.ids)
+    names = source.context
+    refuse_columns_of_items(names, raw.frame.columns)
 
-    def place(met: Met) -> ItemTable:
+    def place(met: Met) -> Items:
         pd = require_pandas()
         # A duel has two sides, so that no value of a column is there once.
         twice = pd.DataFrame(
@@ -97,55 +98,10 @@ def placed(raw: RawItems, source: Source) -> InContexts:
         rows = RowNames("the contexts of the duels")
         values = Table(twice, "the duels", rows, omit="of the context")
         values = in_iso(values, names, remedy=REMEDY)
-        numeric, categorical = feature_kinds(values, list(names))
-        frame = table.frame[columns.others].iloc[met.base].reset_index(drop=True)
-        for name in names:
-            frame[name] = values.frame[name][: len(met.base)]
-        kinds = (*columns.numeric, *numeric), (*columns.categorical, *categorical)
-        where = table.row.select(met.base)
-        transform = FeatureTransform.fit(
-            frame,
-            *kinds,
-            where,
-            vectors=columns.vectors,
-            texts=columns.texts,
-            apart=names,
-            items=len(np.unique(met.base)),
-        )
+        kinds = feature_kinds(values, list(names))
+        columns = {name: values.frame[name].array[: len(met.base)] for name in names}
         shared = [n for n, pair in zip(names, source.context_pairs, strict=True) if pair == (n, n)]
-        item_ids, item_rows = ItemRows.placed(
-            columns.ids, raw.item_rows, met.base, names, shared, met.contexts()
-        )
-        return in_rows(
-            transform.apply(frame, where),
-            item_ids,
-            transform,
-            met,
-            ids,
-            met.base if raw.item is None else raw.item[met.base],
-            item_rows,
-        )
+        found = raw.in_contexts(met.base, columns, kinds, shared, met.contexts())
+        return found.standardised(found.learned_transform())
 
-    return InContexts(ids, place)
-
-
-def in_rows(
-    features: Any,
-    item_ids: Sequence[Any],
-    transform: FeatureTransform | None,
-    met: Met,
-    ids: ItemTable,
-    item: IntArray | None = None,
-    item_rows: ItemRows | None = None,
-) -> ItemTable:
-    """The table of the rows of what was met.
-
-    :param features: (k, D).
-    :param item_ids: (k,) of the rows.
-    :param ids: of the items, as `InContexts`.
-    :param item: (k,) which item each is of.
-    :param item_rows: their names and contexts.
-    """
-    names = None if transform is None else transform.feature_names
-    places = Places(ids, met)
-    return ItemTable(features, tuple(item_ids), names, transform, item, item_rows, places=places)
+    return InContexts(raw.ids, place)

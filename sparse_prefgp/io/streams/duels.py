@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.answers import Answers, OfLabels
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.read_as import ReadAs
-from sparse_prefgp.data.roles import LEANING
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regular
 from sparse_prefgp.io.streams.items import ItemTable
@@ -28,7 +26,7 @@ _UNEVEN = 1.25
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedDuels:
+class StreamedDuels(OfLabels):
     """Duels that are read in chunks, made by `stream_duels`."""
 
     source: Source
@@ -41,6 +39,9 @@ class StreamedDuels:
     """Of the D features."""
     scan: Scan
     """What the first pass over all of them found."""
+    said: Answers
+    """None of the events, but with the names of judges and labels by the numbers that events have
+    for them: those of the whole, or of some."""
     start: int
     """The rows of the source that belong to it."""
     stop: int
@@ -49,20 +50,6 @@ class StreamedDuels:
     """The number of each of its rows' block, ascending, where neither parts nor chunks may cut one;
     None without blocks.
     """
-    own_judges: tuple[Hashable, ...] | None = None
-    """Who judges, where events are to number them otherwise than in the whole."""
-    own_labels: Mapping[str, tuple[Hashable, ...]] | None = None
-    """The labels that events are to have, by column and number, where these are others than those
-    of the whole."""
-
-    @property
-    def judges(self) -> tuple[Hashable, ...] | None:
-        """Who judged, by the numbers that events have for them; None where nobody knows."""
-        return self.scan.judges if self.own_judges is None else self.own_judges
-
-    def judged_by(self, names: tuple[Hashable, ...]) -> StreamedDuels:
-        """The same stream, its events numbering these judges alone, who are all that it has."""
-        return replace(self, own_judges=None if names == self.scan.judges else names)
 
     @property
     def num_rows(self) -> int:
@@ -103,11 +90,6 @@ class StreamedDuels:
     def num_ties(self) -> int:
         """How many of them are ties; read only where there are any in the whole."""
         return self.totals.ties if self.scan.totals.ties else 0
-
-    @property
-    def levels(self) -> tuple[str, ...] | None:
-        """Names of the levels of grades from worst to best; None without grades."""
-        return self.scan.levels
 
     @cached_property
     def totals(self) -> Totals:
@@ -279,13 +261,7 @@ class StreamedDuels:
         first, last = bisect_right(starts, self.start) - 1, bisect_left(starts, self.stop)
         position, sizes = starts[first], np.diff(starts[first : last + 1]).tolist()
         read = self.source.read(position, starts[last], max(sizes))
-        scan = self.scan
-        known = {
-            **{self.source.roles.labels.get(name, name): x for name, x in scan.labels.items()},
-            str(scan.person_column): scan.people or (),
-            str(scan.judge_column): scan.judges or (),
-        }
-        texts = {column: [*map(id_text, names)] for column, names in known.items()}
+        texts = {column: [*map(id_text, names)] for column, names in self._labels_read.items()}
         labels = labels_by_column(self.source.roles, texts)
         for block, rows in enumerate(regular(read, sizes), start=first):
             chunk, digest = parsed(self.source, self.items, self.transform, rows, position, labels)
@@ -302,22 +278,23 @@ class StreamedDuels:
                 chunk = chunk.take(slice(low, high), 0)
                 yield chunk._replace(events=self._named(chunk.events))
 
+    @cached_property
+    def _labels_read(self) -> dict[str, tuple[Hashable, ...]]:
+        """All labels of each column that codes are read from."""
+        roles, said = self.source.roles, self.scan.said
+        of_roles = {column: said.columns[role].names for role, column in roles.codes.items()}
+        return of_roles | {column: said.labels[x].names for x, column in roles.labels.items()}
+
     def _named(self, events: Answers) -> Answers:
         """With the names of all judges, people and labels of the stream, or with its own ones."""
-        scan, said = self.scan, dict[str, Any]()
-        if events.judge is not None and scan.judges is not None:
-            said["judge"] = events.judge._replace(names=scan.judges).among(self.judges or ())
-        if events.person is not None and scan.people is not None:
-            said["person"] = events.person._replace(names=scan.people)
-        if events.labels:
-            labels = {
-                column: codes._replace(names=scan.labels[column])
-                for column, codes in events.labels.items()
-            }
-            said |= {role: labels.pop(role) for role in LEANING if role in labels}
-            said["labels"] = labels or None
-        events = events.saying(**said)
-        return events if self.own_labels is None else events.labelled_as(self.own_labels)
+        known = self._labels_read
+        events = events.recoded(
+            lambda codes: codes._replace(names=known.get(str(codes.column), codes.names))
+        )
+        if self.said is self.scan.said:
+            return events
+        judge = events.judge and events.judge.among(self.group_names or ())
+        return events.saying(judge=judge).labelled_as(self.label_names)
 
     def sample(self, size: int, rng: np.random.Generator) -> Duels:
         """`size` rows drawn without replacement, in memory; all of them where there are no more."""

@@ -7,19 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.items import Items, check_features
-from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
+from sparse_prefgp.data.raw_items import RawItems
+from sparse_prefgp.io.columns import FeatureNames, item_columns
 from sparse_prefgp.io.files import column_names, id_text, load_items
 from sparse_prefgp.io.ids import Ids
-from sparse_prefgp.io.judgements import named_items
+from sparse_prefgp.io.judgements import of_named_items
 from sparse_prefgp.io.streams.blocks import Coded, plain_cell
 from sparse_prefgp.io.values import unknown_item
 from sparse_prefgp.support import together
@@ -59,31 +58,18 @@ class ItemTable(Items):
         if isinstance(items, ItemTable):
             return items
         if isinstance(items, Duels):
-            return cls(*(getattr(items.known, one.name) for one in fields(Items)))
+            return cls.of_items(items.known)
         if isinstance(items, np.ndarray):
             return cls(check_features(items, "items", None))
-        found = raw_items(items, features, ignore, others, item)
-        table, columns = found.columns.table, found.columns
-        frame = table.frame[columns.others]
-        transform = FeatureTransform.fit(
-            frame,
-            columns.numeric,
-            columns.categorical,
-            table.row,
-            vectors=columns.vectors,
-            texts=columns.texts,
-        )
+        raw = raw_items(items, features, ignore, others, item)
         path = isinstance(items, str | os.PathLike)
         origin = (os.path.abspath(items), features, tuple(ignore), others, item) if path else None
-        return cls(
-            transform.apply(frame, table.row),
-            columns.ids,
-            transform.feature_names,
-            transform,
-            found.item,
-            found.item_rows,
-            origin,
-        )
+        return cls.of_items(raw.standardised(raw.learned_transform()), origin=origin)
+
+    @classmethod
+    def of_items(cls, known: Items, **more: Any) -> ItemTable:
+        """The same items, and how duels find them."""
+        return cls(*(getattr(known, one.name) for one in fields(Items)), **more)
 
     def __reduce__(self) -> Any:
         if self.origin is not None:
@@ -171,16 +157,6 @@ class ItemTable(Items):
         return order, ids[order]
 
 
-class RawItems(NamedTuple):
-    """Items as their table has them."""
-
-    columns: ItemColumns
-    item: IntArray | None
-    """(n,) which item each row is of, None where each is one."""
-    item_rows: ItemRows | None
-    """Names of these items; None likewise."""
-
-
 def raw_items(
     items: Any,
     features: Sequence[str] | None,
@@ -196,11 +172,9 @@ def raw_items(
     here = table.frame.columns
     ignore = [n for n in column_names(ignore, "ignore") if n in here or n not in others]
     found = item_columns(table, table, FeatureNames(features, ignore, item=item))
-    told = found.numeric or found.categorical or found.vectors or found.texts
+    told = bool(found.items.feature_names)
     together.check(chunks=True, items_without_features=not told and table.name)
-    if item is None:
-        return RawItems(found, None, None)
-    return RawItems(found, *named_items(table, found.ids, item))
+    return found.items if item is None else of_named_items(found.items, table, item)
 
 
 @dataclass(frozen=True, eq=False)

@@ -149,7 +149,7 @@ def stream_duels(
     elif table is None and standardise:
         transform = standardised(source, scan)
     columns = source.inline if table is None else table.feature_names
-    return StreamedDuels(source, table, transform, columns, scan, 0, scan.rows)
+    return StreamedDuels(source, table, transform, columns, scan, scan.said, 0, scan.rows)
 
 
 def is_stream(duels: Any) -> bool:

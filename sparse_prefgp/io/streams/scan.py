@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.data.answers import NO_SETS, AboutSets, Codes
+from sparse_prefgp.data.answers import NO_SETS, AboutSets, Answers, Codes
 from sparse_prefgp.data.duels import check_covariates
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import plain_ids
@@ -65,25 +65,13 @@ class Scan:
     """(D,) of inline features over both sides; None without."""
     sd: FloatArray | None
     """The same."""
-    levels: tuple[str, ...] | None
-    """Names of the levels of grades; None without."""
-    covariate_names: tuple[str, ...]
-    """C names of the covariates of the duels."""
     covariate_squares: FloatArray | None
-    """(C,) mean square of each, winner less loser; None without."""
-    judges: tuple[Hashable, ...] | None
-    """Who judged, in the order of their first appearance; None where nobody knows."""
-    judge_column: str | None
-    """The column that says so."""
+    """(C,) mean square of each covariate, winner less loser; None without."""
     sets: AboutSets
     """What a model has to know of answers about sets."""
-    people: tuple[Hashable, ...] | None
-    """Whose preferences the events are, in the order of their first appearance; None where all
-    are taken for one."""
-    person_column: str | None
-    """The column that says so."""
-    labels: Mapping[str, tuple[Hashable, ...]]
-    """Of each column of labels, in the order of their first appearance."""
+    said: Answers
+    """None of the events, but with the names of all judges, people and labels, in the order of
+    their first appearance."""
 
 
 def scan_of(source: Source, items: ItemTable | None, progress: Report | None) -> Scan:
@@ -106,39 +94,35 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
         if progress is not None:
             progress(rows, total)
     squares, sd, moments = None, None, sums.moments
-    if sums.covariate_names:
+    if sums.ends is not None:
         squares = sums.squares / sums.steps
-        sums.check_covariates()
+        if rows > 1:
+            check_covariates(sums.ends, sums.last.covariate_names)
     if items is None:
         sd = np.sqrt(moments.squares / moments.count)
 
-    def names_of(codes: Codes | None) -> tuple[Hashable, ...] | None:
+    def of_all(codes: Codes) -> Codes:
         """All labels of a column: as they were read, or as they are in memory."""
-        read = None if codes is None else labels.get(str(codes.column))
-        return plain_ids([*read]) if read is not None else codes and codes.names
+        read = labels.get(str(codes.column))
+        return codes if read is None else codes._replace(names=plain_ids([*read]))
 
-    scan = Scan(
+    said = sums.last.take(np.arange(0)).recoded(of_all)
+    if said.person is not None:
+        warn_of_spellings(said.person.names, f"people (column {said.person.column!r})")
+    for column, codes in said.labels.items():
+        if codes.column in labels and codes.column not in source.roles.codes.values():
+            warn_of_spellings(codes.names, f"labels (column {column!r})")
+    return Scan(
         rows,
         starts,
         tuple(digests),
         sums.totals,
         mean=None if items is not None else moments.mean,
         sd=sd,
-        levels=sums.levels,
-        covariate_names=sums.covariate_names,
         covariate_squares=squares,
-        judges=names_of(sums.judge),
-        judge_column=sums.judge and sums.judge.column,
         sets=sums.sets,
-        people=names_of(sums.person),
-        person_column=sums.person and sums.person.column,
-        labels={column: names_of(codes) or () for column, codes in sums.labels.items()},
+        said=said,
     )
-    warn_of_spellings(scan.people or (), f"people (column {scan.person_column!r})")
-    for column, codes in sums.labels.items():
-        if codes.column in labels and codes.column not in source.roles.codes.values():
-            warn_of_spellings(scan.labels[column], f"labels (column {column!r})")
-    return scan
 
 
 def totals_of(items: ItemTable | None, chunks: Iterator[Chunk], about_sets: bool) -> Totals:
@@ -159,45 +143,31 @@ class _Sums:
     def __init__(self, items: ItemTable | None) -> None:
         self.rows, self.duels, self.ties = 0, 0.0, 0.0
         self.sites, self.sites_apart = 0, 0  # of each copy, where there are sets
-        self.levels: tuple[str, ...] | None = None
         self.grades: IntArray | None = None
         self.compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
         self.moments = _Moments()
-        self.covariate_names: tuple[str, ...] = ()
         self.squares: Any = 0.0
         self.steps = 0.0  # with covariates, counts included
         self.ends: FloatArray | None = None
-        self.judge: Codes | None = None
         self.judged: IntArray | None = None
-        self.person: Codes | None = None
-        self.labels: dict[str, Codes] = {}
         self.labelled: dict[str, IntArray] = {}
         self.sets = NO_SETS
-
-    def check_covariates(self) -> None:
-        """Refuse what is the same in all duels.
-
-        :raises ValueError: see above.
-        """
-        if self.ends is not None and self.rows > 1:
-            check_covariates(self.ends, self.covariate_names)
+        self.last = Answers([])
 
     def add(self, chunk: Chunk) -> None:
-        events = chunk.events
+        events = self.last = chunk.events
         self.sites += int(events.sites.sum())
         self.sites_apart += int(events.sites @ events.copies)
         self.duels += float(events.counts.sum())
         self.ties += 0.0 if events.ties is None else float(events.counts[events.ties].sum())
         self.rows += len(events)
         self.sets = self.sets.plus(events.about_sets)
-        self.person = events.person
         judged = events.judge_levels
         if judged is not None:
-            self.judge, self.judged = events.judge, _added(judged, self.judged)
+            self.judged = _added(judged, self.judged)
         for column, codes in events.labels.items():
             place, size = np.maximum(codes.numbers, -1) + 1, 1 + len(codes.names)
             often = np.bincount(place, events.counts, minlength=size).astype(np.int64)
-            self.labels[column] = codes
             self.labelled[column] = _added(often, self.labelled.get(column))
         steps = events.covariate_steps
         if steps is not None:
@@ -205,11 +175,11 @@ class _Sums:
             both = values if self.ends is None else np.concatenate([values, self.ends])
             self.ends = np.stack([both.min(0), both.max(0)])
             number, here = events.counts[event].sum(), events.covariate_squares
-            self.covariate_names, self.steps = events.covariate_names, self.steps + float(number)
+            self.steps += float(number)
             self.squares = self.squares + number * here
         graded = events.grade_counts
-        if graded is not None and events.answer is not None:
-            self.levels, self.grades = events.answer.names, _added(graded, self.grades)
+        if graded is not None:
+            self.grades = _added(graded, self.grades)
         if self.compared is not None:
             self.compared += events.compared(len(self.compared))
         else:

@@ -190,7 +190,7 @@ class StreamedGP(DuelGP):
             seen,
             terms,
             likelihood,
-            people=duels.scan.people,
+            people=duels.people_names,
             about=duels.scan.sets,
             streamed=True,
             whole=not approximation.summed_over_duels and repr(approximation),
@@ -218,9 +218,7 @@ class StreamedGP(DuelGP):
                     "have no such label; give all of them one, or make a PreferenceGP of duels in "
                     "memory."
                 )
-        if seen.group_names is not None:
-            duels = duels.judged_by(seen.group_names)
-        duels = replace(duels, own_labels=self.terms.names(seen))
+        duels = replace(duels, said=seen.said.labelled_as(self.terms.names(seen)))
         if inducing_variable is None:
             rng = np.random.default_rng(0)
             inducing_variable = default_inputs(duels.sample(_PLACED_BY, rng), kernel, rng)
@@ -460,7 +458,7 @@ def _by_people(duels: StreamedDuels, approximation: Approximation) -> StreamedDu
     together.check(
         tastes_of_streamed_duels=True, blocks=duels.blocks is not None and repr(approximation)
     )
-    names, numbers = duels.scan.people or (), np.empty(duels.num_rows, np.int64)
+    names, numbers = duels.people_names or (), np.empty(duels.num_rows, np.int64)
     for chunk in duels.chunks(READ_ROWS):
         assert chunk.events.person is not None
         numbers[chunk.start : chunk.start + len(chunk.events)] = chunk.events.person.numbers

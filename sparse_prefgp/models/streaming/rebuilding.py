@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparse_prefgp.covariances.kernels import between_inducing
+from sparse_prefgp.data.answers import Answers, Codes, Covariates, Grades
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.codec import decoded
 from sparse_prefgp.models.describing import items_of_arrays, roles_of, value_of
@@ -29,26 +29,34 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
     def several(kind: Callable[[Any], Any], name: str) -> Any:
         return None if data.get(name) is None else kind(data[name])
 
+    def codes(names: Sequence[Hashable]) -> Codes:
+        return Codes(np.empty(0, np.int8), tuple(names))
+
+    parts = decoded(description, arrays)
+    labels, named = parts["terms"].labels, dict(data.get("labels", ()))
+    if description.get("lean_variance") is not None:  # before, groups leaned
+        named = {labels[0]: data.get("groups") or ()}
+    covariates = tuple(data.get("covariates", ()))
+    said = Answers(
+        np.empty(0, np.int64),
+        judge=several(codes, "groups"),
+        answer=several(lambda names: Grades(np.empty(0, np.int8), tuple(names)), "levels"),
+        covariates=Covariates(np.empty((0, len(covariates))), covariates),
+        labels={column: codes(names) for column, names in named.items()},
+    )
     seen = SeenDuels(
         items_of_arrays(data, arrays),
+        said,
         arrays["comparisons"],
         data["number"],
         data["has_items"],
         data.get("ties", 0),
-        several(tuple, "levels"),
         several(np.array, "grade_counts"),
-        tuple(data.get("covariates", ())),
         several(np.array, "covariate_squares"),
-        several(tuple, "groups"),
         several(np.array, "group_levels"),
         data.get("has_sets", False),
-        {column: tuple(names) for column, names in data.get("labels", ())},
         roles_of(data),
     )
-    parts = decoded(description, arrays)
-    labels = parts["terms"].labels
-    if description.get("lean_variance") is not None:  # before, groups leaned
-        seen = replace(seen, label_names={labels[0]: seen.group_names or ()})
     parts["terms"] = Terms.of(parts["terms"], seen)  # from here on they know whose they are
     parts["likelihood"] = parts["likelihood"].on(seen)
     levels = tuple(len(seen.label_names[column]) for column in labels)

@@ -274,7 +274,8 @@ def test_given(table, values):
 def test_given_by_items(table):
     """Both sides held out, or neither."""
     held = np.arange(30) % 3 == 0
-    object.__setattr__(table, "items", table.items.assign(held=held.astype(int)))
+    frame = table.items.assign(held=held.astype(int))
+    table = replace(table, known=replace(table.known, frame=frame))
     parts = split(table, "given:held")
     sides = held[np.stack([table.winners, table.losers])]
     np.testing.assert_array_equal(parts.test_rows, np.flatnonzero(sides.all(0)))

@@ -278,7 +278,7 @@ def test_what_is_said_of_odd_texts() -> None:
         spg.read_table(odd, duels, text="said")
     with pytest.warns(UserWarning, match=r"2 texts have no words \(the first in .*row"):
         table = spg.read_table(odd, duels, text="said")
-    assert table.texts == ("said",) and table.has_features
+    assert table.known.texts == ("said",) and table.has_features
     with pytest.raises(ValueError, match="--text said"):
         spg.read_table(items, duels)
     with pytest.raises(ValueError, match="holds numbers"):

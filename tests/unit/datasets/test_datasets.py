@@ -57,7 +57,7 @@ def test_every_set_has_the_shape_it_is_known_to_have(local, name):
         table = found.table()
         assert table.num_items == known.items
         assert table.num_rows == known.duels
-        assert len(table.numeric) + len(table.categorical) == known.features
+        assert len(table.known.numeric) + len(table.known.categorical) == known.features
         split = split_duels(table, known.split, 0.2, np.random.default_rng(0))
         assert len(split.train_rows) and len(split.test_rows)
     else:
@@ -92,7 +92,7 @@ def test_ties_and_gold_duels_of_the_arguments(local):
     assert (debate[with_ties.winners] == with_ties.context["debate"]).all()
     gold = found.table(gold=True)
     assert gold.num_rows == 11_650 and gold.num_ties == 0
-    assert found.table(groups="annotator").groups is not None
+    assert found.table(groups="annotator").group_names is not None
     assert found.items["text"].str.len().between(36, 740).all()
     with pytest.raises(ValueError, match="Gold duels have no ties"):
         found.table(gold=True, ties=True)

@@ -124,7 +124,7 @@ def test_splits_take_the_table():
     frame = pd.DataFrame(x, columns=["a", "b", "c"])
     made = duels_from_targets((frame, x[:, 0]), rng(2), duels=400)
     table = made.table()
-    assert table.numeric == ("a", "b", "c")
+    assert table.known.numeric == ("a", "b", "c")
     for how in ("duels", "items"):
         split = split_duels(table, how, 0.3, rng())
         assert len(split.train_rows) and len(split.test_rows)

@@ -214,7 +214,7 @@ def test_a_set_of_choices_from_its_public_file(tmp_path, monkeypatch):
     found = datasets.electricity()
     assert found.attributes == ["pf", "cl", "loc", "wk", "tod", "seas"]
     assert found.table().num_rows == 2 and found.table().num_items == 3
-    assert found.table(features=["pf"]).numeric == ("pf",)
+    assert found.table(features=["pf"]).known.numeric == ("pf",)
     assert "choices=2, alternatives=4" in repr(found)
 
 
@@ -224,14 +224,14 @@ def test_votes_with_and_without_ties(local):
     assert votes.table().num_ties == 0
     assert votes.table(ties=True).num_ties == 3_731
     assert football.table(ties=True).num_rows == 49_520
-    assert votes.table(groups="judge", covariates=["first"]).groups is not None
+    assert votes.table(groups="judge", covariates=["first"]).group_names is not None
     graded = football.table(ties=True, grade="grade").to_duels()
     assert len(graded.levels) == 7
     assert (votes.items["text"].str.strip() == "").sum() == 52
     assert votes.items["model"].nunique() == 59
     with pytest.raises(ValueError, match="'humour' has no ties"):
         datasets.humour().table(ties=True)
-    assert votes.table(text="text").texts == ("text",)
+    assert votes.table(text="text").known.texts == ("text",)
 
 
 def run(*arguments):

@@ -373,15 +373,15 @@ def test_rows_that_describe_their_alternatives():
         0,
     ]
     # What is the same throughout each set describes no alternative, unless it is named.
-    assert (table.numeric, table.categorical) == (("price",), ("mode",))
+    assert (table.known.numeric, table.known.categorical) == (("price",), ("mode",))
     assert table.context.columns.tolist() == ["choice_set", "person", "income"]
     assert table.unused == ("person", "income") and not table.shared
     named = read_choice_table(None, rows, features=["price", "mode", "income"])
-    assert named.numeric == ("price", "income") and named.shared == ("income",)
+    assert named.known.numeric == ("price", "income") and named.shared == ("income",)
     assert named.item_ids == table.item_ids
     some = read_choice_table(None, rows, features=["price", "mode"])
     assert some.context["income"].tolist() == [20, 20]
-    assert read_choice_table(None, rows, ignore=["income"]).numeric == ("price",)
+    assert read_choice_table(None, rows, ignore=["income"]).known.numeric == ("price",)
     # Two that are equal are two alternatives.
     equal = read_choice_table(None, rows.assign(price=[3.0, 4.0, 3.0, 3.0, 3.0]))
     assert np.diff(equal.events.offsets).tolist() == [2, 3]
@@ -391,7 +391,7 @@ def test_rows_that_describe_their_alternatives():
     # Named alternatives with attributes are one item in several states.
     named = rows.assign(item_id=rows["mode"]).drop(columns="mode")
     table = read_choice_table(None, named)
-    assert table.item_rows.names[:2] == ("bus", "car") and table.numeric == ("price",)
+    assert table.item_rows.names[:2] == ("bus", "car") and table.known.numeric == ("price",)
     plain = read_choice_table(None, named[["choice_set", "chosen", "item_id"]][:2])
     assert plain.item_ids == ("bus", "car") and not plain.has_features
 
@@ -418,7 +418,10 @@ def test_what_is_the_same_throughout_each_set_is_no_attribute():
         with pytest.warns(UserWarning, match="columns 'respondent' and 'set_number' of .* are the"):
             table = read_choice_table(None, beside)
         assert table.item_ids == alone.item_ids and len(table.item_ids) < 20
-        assert (table.numeric, table.categorical) == (alone.numeric, alone.categorical)
+        assert (table.known.numeric, table.known.categorical) == (
+            alone.known.numeric,
+            alone.known.categorical,
+        )
         assert table.unused == ("respondent", "set_number")
         assert table.events.sides.tolist() == alone.events.sides.tolist()
     assert "none" in table.item_ids
@@ -435,7 +438,7 @@ def test_a_column_none_says_which_row_is_none():
     )
     flagged = rows.assign(none=[0, 0, 1] * 2)
     table, alone = read_choice_table(None, flagged), read_choice_table(None, rows)
-    assert table.item_ids == alone.item_ids and table.numeric == alone.numeric
+    assert table.item_ids == alone.item_ids and table.known.numeric == alone.known.numeric
     assert table.items["price"].tolist() == alone.items["price"].tolist()
     like = alone.to_duels().transform
     again = read_choice_table(None, flagged[:3], like=like)
@@ -519,7 +522,7 @@ def test_none_of_these_is_an_item_like_the_average():
     frame = WIDE.assign(option_3=["c", "none"])
     table = read_choice_table(items, frame, none="none")
     assert said(table) == [("choice", "bac"), ("choice", "bdnone")]
-    assert (table.numeric, table.categorical) == (("x", "none"), ("colour",))
+    assert (table.known.numeric, table.known.categorical) == (("x", "none"), ("colour",))
     last = table.items.iloc[-1]
     assert (last["x"], last["colour"], last["none"]) == (1.4, "red", 1.0)
     duels = table.to_duels()
@@ -538,7 +541,14 @@ def test_none_of_these_is_an_item_like_the_average():
         }
     )
     table = read_choice_table(None, rows)
-    assert table.numeric == ("price", "none") and table.events.sides.tolist() == [0, 1, 2, 2, 3, 4]
+    assert table.known.numeric == ("price", "none") and table.events.sides.tolist() == [
+        0,
+        1,
+        2,
+        2,
+        3,
+        4,
+    ]
     assert table.items["none"].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
     assert table.items["price"].iloc[2] == 4.0
     like = table.to_duels().transform

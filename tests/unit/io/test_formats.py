@@ -109,14 +109,14 @@ def test_commas_within_texts_are_no_decimals(tmp_path):
     duels = pd.DataFrame({"winner": ["a"], "loser": ["b"]})
     with pytest.warns(UserWarning, match=r"separated by semicolons\.$"):
         table = read_table(path, duels)
-    assert table.categorical == ("tags",) and table.numeric == ("size",)
+    assert table.known.categorical == ("tags",) and table.known.numeric == ("size",)
 
 
 def test_the_separator_that_makes_most_columns(tmp_path):
     path = tmp_path / "i.csv"
     path.write_text('item_id,"height; in m",size\na,1,2\nb,2,5\n')
     table = read_table(path, pd.DataFrame({"winner": ["a"], "loser": ["b"]}))
-    assert table.numeric == ("height; in m", "size")
+    assert table.known.numeric == ("height; in m", "size")
 
 
 @pytest.mark.filterwarnings("ignore:The dates")

@@ -153,7 +153,7 @@ def test_ids_are_one_with_blanks_around_them_or_without_which_is_said(tmp_path: 
         # Blanks after the comma of a CSV file separate cells.
         in_context = sum(x.startswith("The context 'place' has 'in' and ' in'") for x in said)
         assert in_context == (source is rows)
-        assert table.base_items is not None and len({*table.base_items}) == 3
+        assert len({*table.item}) == 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         alone = pd.DataFrame({"winner": ["plum ", "fig"], "loser": ["fig", "pear "]})

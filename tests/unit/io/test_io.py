@@ -174,7 +174,7 @@ def test_features_and_ignore():
     assert names == ("price", "new")
     # What is ignored is not a feature even when it is asked for, but stays at hand for a split.
     table = read_table(ITEMS, DUELS, features=["price", "new"], ignore=["new"])
-    assert table.numeric == ("price",) and "new" in table.items.columns
+    assert table.known.numeric == ("price",) and "new" in table.items.columns
     refused(ITEMS, DUELS, "'pric'", "price", features=["pric"])
     refused(ITEMS, DUELS, "'pric'", "price", ignore=["pric"])
     refused(ITEMS, DUELS, "'price'", "list", ignore="price")
@@ -261,7 +261,7 @@ def test_categorical_dtype_and_nullable_numbers():
 
 def test_numbers_stored_as_text_are_numbers():
     table = read_table(ITEMS.assign(price=["1", "2.5", "3e0", "4"]), DUELS)
-    assert table.numeric == ("price", "new", "wheels")
+    assert table.known.numeric == ("price", "new", "wheels")
 
 
 def test_text_columns_that_are_no_features():
@@ -458,9 +458,9 @@ def test_tennis(data_dir):
     paths = folder / "items.csv.gz", folder / "duels.csv.gz"
     table = read_table(*paths, ignore=["player_id", "date"])
     assert table.num_items == 304_881 and table.num_rows == 296_256
-    assert len(table.numeric) == 14 and not table.categorical
+    assert len(table.known.numeric) == 14 and not table.known.categorical
     with pytest.warns(UserWarning, match="dates in 'date' of items"):
-        assert "date" in read_table(*paths, ignore=["player_id"]).numeric
+        assert "date" in read_table(*paths, ignore=["player_id"]).known.numeric
 
 
 def test_convincing_arguments(data_dir):

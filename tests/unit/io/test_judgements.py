@@ -47,8 +47,8 @@ def test_a_table_of_ties_is_a_column_of_flags(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.winners, other.winners)
     np.testing.assert_array_equal(found.losers, other.losers)
     from_file = read_table(ITEMS, tmp_path / "duels.csv", ties=tmp_path / "ties.csv")
-    assert from_file.duel_row_names is not None
-    names = from_file.select([4, 6]).duel_row_names
+    assert from_file.row_names is not None
+    names = from_file.select([4, 6]).row_names
     assert names is not None
     assert [names(0), names(1)] == [
         "row 6 of duels.csv (the header is row 1)",
@@ -77,7 +77,7 @@ def test_weights_and_groups_come_with_their_rows() -> None:
 def test_items_in_context_have_its_features() -> None:
     table = read_table(ITEMS, DUELS, context=["surface", "home"])
     assert table.shared == ("surface",)
-    assert (table.numeric, table.categorical) == (("x", "home"), ("surface",))
+    assert (table.known.numeric, table.known.categorical) == (("x", "home"), ("surface",))
     won, lost = ([table.item_ids[i] for i in side] for side in (table.winners, table.losers))
     assert won == [
         "a @ surface=clay, home=1",
@@ -96,7 +96,7 @@ def test_items_in_context_have_its_features() -> None:
     # The last duel's loser is the winner of the fourth: one item in one context.
     assert table.losers[4] == table.winners[3]
     assert len(set(table.item_ids)) == table.num_items
-    sides = table.sides()
+    sides = table.item[table.winners], table.item[table.losers]
     plain = read_table(ITEMS, DUELS)
     np.testing.assert_array_equal(sides, [plain.winners, plain.losers])
 
@@ -173,7 +173,7 @@ def test_an_item_is_held_out_in_all_its_contexts() -> None:
     )
     table = read_table(ITEMS, duels, context=["round"])
     split = split_duels(table, "items", 0.5, rng)
-    won, lost = table.sides()
+    won, lost = table.item[table.winners], table.item[table.losers]
     train, test = (set(won[rows]) | set(lost[rows]) for rows in (split.train_rows, split.test_rows))
     assert not train & test and len(train) == len(test) == 2
     plan = plan_folds(table, 2, "items", rng, None)

@@ -10,6 +10,7 @@ pytest.importorskip("pandas")
 import pandas as pd
 
 import sparse_prefgp as spg
+from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.io import read_choice_table, read_ranking_table, read_table
 from tests.together import refused
 
@@ -57,7 +58,7 @@ def test_sets_and_rankings_of_people():
     )
     table = read_choice_table(ITEMS, choices, person="who", people=PEOPLE)
     assert table.events.person.labels.tolist() == ["Ann", "Bob"]
-    assert table.people.names == ("Cy", "Bob", "Ann", "Dan")
+    assert table.people.ids == ("Cy", "Bob", "Ann", "Dan")
     choices.loc[1, "who"] = "Bob"
     with pytest.raises(ValueError, match="'who' of the choices frame differs within a set"):
         read_choice_table(ITEMS, choices, person="who")
@@ -65,11 +66,9 @@ def test_sets_and_rankings_of_people():
 
 def test_features_of_people_are_those_of_the_training_people():
     table = read_table(ITEMS, DUELS, person="worker", people=PEOPLE)
-    found = table.people.features(("Ann", "Cy"))
+    found = PeopleFeatures.of_table(table.people, ("Ann", "Cy"))
     assert found.feature_names[0] == "age"
     np.testing.assert_allclose(found.of(["Ann", "Cy"])[:, 0], [-1.0, 1.0])
-    again = table.people.features(("Bob",), found.transform)
-    np.testing.assert_array_equal(again.values, found.values)
     with pytest.raises(ValueError, match="person 'Eve' has no features"):
         found.of(["Eve"])
     duels = table.to_duels([0, 4])
@@ -131,8 +130,8 @@ def streamed(request, tmp_path):
 
 
 def test_people_of_streams(streamed):
-    assert streamed.scan.people == ("Ann", "Bob", "Cy")
-    assert streamed.scan.person_column == "worker"
+    assert streamed.people_names == ("Ann", "Bob", "Cy")
+    assert streamed.said.person.column == "worker"
     labels = [
         label for chunk in streamed.chunks(2) for label in chunk.events.person.labels.tolist()
     ]

@@ -93,8 +93,8 @@ def test_several_blocks(tmp_path):
 def test_vectors_that_were_given_are_features_whichever_columns_are():
     table = with_embedding(ITEMS.assign(age=1.0 + ITEMS["price"] ** 2), {"e": VECTORS})
     found = read_table(table, DUELS, features=["price"])
-    assert found.numeric == ("price",) and found.vectors == ("e",)
-    assert read_table(table, DUELS, ignore=["e"]).vectors == ()
+    assert found.known.numeric == ("price",) and found.known.vectors == ("e",)
+    assert read_table(table, DUELS, ignore=["e"]).known.vectors == ()
 
 
 def test_the_only_block_of_a_model_needs_no_name(tmp_path, expected):

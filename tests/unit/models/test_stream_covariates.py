@@ -167,7 +167,7 @@ def test_judges_without_covariates_go_over_items(said: Said) -> None:
     frame = said.frame[["winner", "loser", "tie", "judge"]]
     settings = said.settings(terms=[])
     stream = spg.stream_duels(said.folder, said.items, groups="judge", ignore=["side"])
-    assert stream.scan.covariate_names == ()
+    assert stream.covariate_names == ()
     counted = spg.read_duels(said.items, frame.assign(count=said.frame["count"]), groups="judge")
     whole = moved(spg.PreferenceGP(counted, engine=spg.ParallelEP(tolerance=SOLVER), **settings))
     streamed = moved(
@@ -231,11 +231,11 @@ def test_whole_numbers_and_texts_are_labels_as_in_memory(said: Said, tmp_path: P
         frame.to_parquet(tmp_path / "duels.parquet", row_group_size=20, index=False)
         stream = spg.stream_duels(tmp_path / "duels.parquet", said.items, groups="judge")
         wanted = spg.read_duels(said.items, frame, groups="judge").group_names
-        assert stream.judges == wanted
+        assert stream.group_names == wanted
     category = frame.assign(judge=pd.Categorical(said.frame["judge"]))
     category.to_parquet(tmp_path / "duels.parquet", index=False)
     stream = spg.stream_duels(tmp_path / "duels.parquet", said.items, groups="judge")
-    assert stream.judges == tuple(dict.fromkeys(said.frame["judge"]))
+    assert stream.group_names == tuple(dict.fromkeys(said.frame["judge"]))
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_numbers_of_categories_are_labels() -> None:
     """No model grows better with the number of a category."""
     table = battles(60).assign(category=np.arange(60) % 3)
     read = Battles.opened(table, (), {}, Form()).read()
-    assert (read.categorical, read.numeric) == (("category",), ())
+    assert (read.known.categorical, read.known.numeric) == (("category",), ())
     table["category"] = table["category"].where(table.index > 0)
     with pytest.raises(ValueError, match="'category' has a missing value in row 0"):
         Battles.opened(table, (), {}, Form()).read()

@@ -1,0 +1,125 @@
+"""Rows of items, or of people, as their table has them, before anything is standardised."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sparse_prefgp.data.contexts import ItemRows
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.items import Items
+from sparse_prefgp.data.row_names import RowNames
+from sparse_prefgp.data.word_score import Won
+from sparse_prefgp.support.arrays import IntArray, Texts
+
+
+@dataclass(frozen=True, eq=False)
+class RawItems:
+    """n rows of a table, and which of its columns are features."""
+
+    frame: Any
+    """Data frame with n rows and every column but the id."""
+    ids: tuple[Hashable, ...]
+    """n distinct names of the rows."""
+    row_names: RowNames
+    """How a message names each row."""
+    numeric: tuple[str, ...] = ()
+    """Names of the numeric columns that are features."""
+    categorical: tuple[str, ...] = ()
+    """Names of the columns of categories that are features."""
+    vectors: tuple[str, ...] = ()
+    """Names of the columns of vectors, which are features."""
+    texts: tuple[str, ...] = ()
+    """Names of the columns of texts, of which features are made."""
+    apart: tuple[str, ...] = ()
+    """Numeric and categorical columns that stay features of their own where others are reduced,
+    besides those of the context.
+    """
+    item: IntArray | None = None
+    """(n,) which item each row is of, as a number; None where each is one."""
+    item_rows: ItemRows | None = None
+    """Names of these items, and the context of each row; None where each is an item."""
+    standard: Items | None = None
+    """The same rows with features that stay as they are, whichever of them are taken; None where
+    features are yet to be made."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns that are features, or of which features are made."""
+        return (*self.numeric, *self.categorical, *self.vectors, *self.texts)
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """The columns that are no items' own, but their context's."""
+        return () if self.item_rows is None else self.item_rows.columns
+
+    def select(self, rows: IntArray) -> RawItems:
+        """Some of the rows, by their numbers, of which features are yet to be made."""
+        return replace(
+            self,
+            frame=self.frame.iloc[rows].reset_index(drop=True),
+            ids=tuple(self.ids[i] for i in rows),
+            row_names=self.row_names.select(rows),
+            item=None if self.item is None else self.item[rows],
+            item_rows=None if self.item_rows is None else self.item_rows.select(rows),
+            standard=None,
+        )
+
+    def in_contexts(
+        self,
+        base: IntArray,
+        columns: Mapping[str, Any],
+        kinds: tuple[Sequence[str], Sequence[str]],
+        shared: Sequence[str],
+        texts: Texts,
+    ) -> RawItems:
+        """Rows (k,) of these items in contexts, whose columns are features too.
+
+        :param base: (k,) which of the items each is.
+        :param columns: of the context, (k,) each.
+        :param kinds: which of them are numeric, and which categorical.
+        :param shared: those that belong to the duel.
+        :param texts: (k, number of columns), the same as texts.
+        """
+        found, names = self.select(base), tuple(columns)
+        ids, item_rows = ItemRows.placed(self.ids, self.item_rows, base, names, shared, texts)
+        return replace(
+            found,
+            frame=found.frame.assign(**columns),
+            ids=ids,
+            numeric=(*self.numeric, *kinds[0]),
+            categorical=(*self.categorical, *kinds[1]),
+            item=base if found.item is None else found.item,
+            item_rows=item_rows,
+        )
+
+    def learned_transform(self, won: Won | None = None) -> FeatureTransform:
+        """What makes features of such rows, learned from these.
+
+        :param won: as of `FeatureTransform.fit`.
+        :raises ValueError: what `FeatureTransform.fit` raises.
+        """
+        return FeatureTransform.fit(
+            self.frame,
+            self.numeric,
+            self.categorical,
+            self.row_names,
+            vectors=self.vectors,
+            texts=self.texts,
+            apart=(*self.context, *self.apart),
+            items=None if self.item_rows is None else len({*self.item_rows.bases}),
+            won=won,
+        )
+
+    def standardised(self, transform: FeatureTransform) -> Items:
+        """The rows with features.
+
+        :raises ValueError: what `FeatureTransform.apply` and `Items.of` raise.
+        """
+        values = transform.apply(self.frame, self.row_names)
+        names = transform.feature_names
+        return Items.of(values, self.ids, names, transform, self.item, self.item_rows)
