@@ -14,6 +14,7 @@ from sparse_prefgp.analysis.verdict_scores import (
     LOST,
     WON,
     Verdicts,
+    agreement,
     efficient,
     tails,
     upper_tail,
@@ -86,7 +87,7 @@ class Reversals(Family):
     kind, how, unit = "reversed", COUNTED, "agreement with others"
     advises = (
         "Look whether the sides of {} were swapped, and turn these votes round or leave them out: "
-        "{:.0%} of agreement were expected."
+        "the noise lets expect an agreement of {:.0%}."
     )
     of_judges = True
 
@@ -96,7 +97,7 @@ class Reversals(Family):
         self.noisy: list[int] = []
         """The judges of whom it is asked."""
         judges = len(judge.names)
-        self.what = f"reversed: agreement with others of those of {judges:,} judges who say little"
+        self.what = f"reversed: agreement with others of those who say little of {judges:,} judges"
 
     def _ask(self, now: Round) -> FloatArray:
         board, votes = now.board, now.board.votes
@@ -108,16 +109,17 @@ class Reversals(Family):
             if now.counts[rows].sum() < FEWEST_VOTES:
                 continue
             mean, half = board.without_judge(who)
-            columns = board.columns[rows]
+            columns, counts = board.columns[rows], now.counts[rows]
             centre = columns @ mean
             spread = ((columns @ half) ** 2).sum(1)
+            at = votes.by_judge[rows[0]]
+            margin = 0.0 if votes.margin is None else votes.margin[at]
+            self._of[who], self._seen[who], self._expected[who] = agreement(
+                centre, spread, votes.noise[at], margin, counts
+            )
             spread += board.lean_variance * board.lean_columns[rows] ** 2
             log_p = Verdicts.of(centre, spread, *now.common).log_p
-            counts = now.counts[rows]
             weight = np.repeat(log_p[WON] - log_p[LOST], counts)
-            self._of[who] = len(weight)
-            self._seen[who] = np.sum(weight > 0.0)
-            self._expected[who] = np.mean(1.0 / (1.0 + np.exp(-np.abs(weight))))
             # Whoever agrees by chance says either with ½; who agrees more, even less often less.
             coin = np.full((2, len(weight)), 0.5)
             p[who] = upper_tail(np.stack([weight, -weight]), coin, float(-weight.sum()))

@@ -11,7 +11,7 @@ import tensorflow as tf
 from scipy import sparse, special
 
 from sparse_prefgp.analysis.board_votes import incidence
-from sparse_prefgp.analysis.verdict_scores import Verdicts, ends_of_share
+from sparse_prefgp.analysis.verdict_scores import Verdicts, agreement, ends_of_share
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.models.likelihood import usual
@@ -23,8 +23,6 @@ from sparse_prefgp.tell.tables import MISSING, Column, Table, ends_in, flag, rec
 
 # A judge whose votes are as rare as that among those of a coin is told to reverse, over all judges.
 REVERSED_BELOW = 0.01
-# Of a mean, in standard deviations: less is rounding, and no side is called the better one.
-_NOTHING = 1e-9
 _NAMED = 5
 
 
@@ -294,9 +292,8 @@ class LinearForm:
 
 
 def agreements(model: Any) -> FloatArray:
-    """(3, J), of each judge in the order of `group_names`: votes that one side won; of these, those
-    for the side that the other judges call the better one, side and style included and his lean
-    left out; and the share that his noise lets expect.
+    """(3, J), the `agreement` of each judge in the order of `group_names` with all others, side and
+    style included.
 
     :param model: at one set of hyperparameters, of duels in memory, with noise by judge.
     """
@@ -309,13 +306,9 @@ def agreements(model: Any) -> FloatArray:
     found = np.empty((3, len(noises)))
     for judge, which in enumerate(np.split(order, ends[:-1])):
         mean, variance = form.without(tau, nu, which)
-        sd = np.sqrt(np.maximum(variance, 0.0) + noises[judge])
-        # The winner is the better one where z, what the loser is above the winner, is below 0.
-        decided = graph.won[which] & (np.abs(mean) > _NOTHING * sd)
-        count, ahead = graph.counts[which][decided], mean[decided] < 0.0
-        cut, far, wide = margins[judge], np.abs(mean[decided]), sd[decided]
-        right, wrong = special.ndtr((far - cut) / wide), special.ndtr((-far - cut) / wide)
-        total = float(count.sum())
-        expected = float(count @ (right / (right + wrong)) / total) if total else np.nan
-        found[:, judge] = total, count @ ahead, expected
+        won, counts = graph.won[which], graph.counts[which]
+        # z is what the loser is above the winner.
+        found[:, judge] = agreement(
+            -mean[won], variance[won], noises[judge], margins[judge], counts[won]
+        )
     return found

@@ -18,6 +18,7 @@ from scipy.linalg import block_diag, cholesky, solve_triangular
 from scipy.special import ndtr
 
 from sparse_prefgp.analysis.board_votes import LeanOfVotes, Votes
+from sparse_prefgp.analysis.verdict_scores import Verdicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Rows whose variances are computed at a time.
@@ -240,6 +241,14 @@ class Board:
         mean, variance = self.marginals
         left = 1.0 - self.votes.tau * self.kept * variance
         return (mean - self.votes.nu * self.kept * variance) / left, variance / left
+
+    @cached_property
+    def verdicts(self) -> Verdicts:
+        """Of all votes, each without itself, at the noise and margin of their judges."""
+        votes = self.votes
+        place, margin = votes.by_judge, votes.margin
+        box = None if margin is None else margin[place]
+        return Verdicts.of(*self.cavities, votes.noise[place], box)
 
     def asked(self, columns: sparse.csr_array) -> Added:
         """Columns (t, k), each alone."""
