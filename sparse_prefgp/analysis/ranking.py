@@ -411,7 +411,7 @@ def rank(
     rows, n, number = inputs[first], len(found), len(first)
     k = min(DEFAULT_TOP_K, number) if top_k is None else top_k
     if k > number:
-        what = "items" if number == n else "items with different features"
+        what = "items" if number == n else "items that can be told apart"
         raise ValueError(
             f"top_k is {k}, but there are only {number} {what}; give at most {number}."
         )

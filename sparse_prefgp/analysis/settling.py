@@ -187,7 +187,8 @@ class Settled(Result):
             ),
             (
                 self.equal_items > 0,
-                f"{counted(self.equal_items, 'item')} with features of others count once.",
+                f"{counted(self.equal_items, 'item')} that cannot be told apart from others count "
+                "once.",
             ),
             (
                 self.jitter > JITTER_WORTH_A_NOTE,
