@@ -14,7 +14,6 @@ from sparse_prefgp.analysis.verdict_scores import (
     LOST,
     WON,
     Verdicts,
-    agreement,
     efficient,
     tails,
     upper_tail,
@@ -100,26 +99,17 @@ class Reversals(Family):
         self.what = f"reversed: agreement with others of those who say little of {judges:,} judges"
 
     def _ask(self, now: Round) -> FloatArray:
-        board, votes = now.board, now.board.votes
-        judge, size = now.judges
+        board, size = now.board, now.judges[1]
         p = np.full(size, np.nan)
-        self._seen, self._of, self._expected = (np.zeros(size) for _ in range(3))
+        self._of, self._seen, self._expected = np.zeros((3, size))
         for who in self.noisy:
-            rows = np.flatnonzero((judge == who) & board.kept & ~votes.tied)
+            rows, mean, variance = board.by_others(who)
             if now.counts[rows].sum() < FEWEST_VOTES:
                 continue
-            mean, half = board.without_judge(who)
-            columns, counts = board.columns[rows], now.counts[rows]
-            centre = columns @ mean
-            spread = ((columns @ half) ** 2).sum(1)
-            at = votes.by_judge[rows[0]]
-            margin = 0.0 if votes.margin is None else votes.margin[at]
-            self._of[who], self._seen[who], self._expected[who] = agreement(
-                centre, spread, votes.noise[at], margin, counts
-            )
-            spread += board.lean_variance * board.lean_columns[rows] ** 2
-            log_p = Verdicts.of(centre, spread, *now.common).log_p
-            weight = np.repeat(log_p[WON] - log_p[LOST], counts)
+            self._of[who], self._seen[who], self._expected[who] = board.agreement(who)
+            spread = variance + board.lean_variance * board.lean_columns[rows] ** 2
+            log_p = Verdicts.of(mean, spread, *now.common).log_p
+            weight = np.repeat(log_p[WON] - log_p[LOST], now.counts[rows])
             # Whoever agrees by chance says either with ½; who agrees more, even less often less.
             coin = np.full((2, len(weight)), 0.5)
             p[who] = upper_tail(np.stack([weight, -weight]), coin, float(-weight.sum()))

@@ -18,7 +18,7 @@ from scipy.linalg import block_diag, cholesky, solve_triangular
 from scipy.special import ndtr
 
 from sparse_prefgp.analysis.board_votes import LeanOfVotes, Votes
-from sparse_prefgp.analysis.verdict_scores import Verdicts
+from sparse_prefgp.analysis.verdict_scores import Verdicts, agreement
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Rows whose variances are computed at a time.
@@ -319,3 +319,20 @@ class Board:
             shift = shift - own[judge] * between
         whole, total = self._system
         return self._solved(whole - matrix, total - shift)
+
+    def by_others(self, judge: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Decided votes of a judge that count, (v,), and mean and variance of x u of each by the
+        votes of all others, his lean left out."""
+        assert self.votes.judge is not None
+        own = self.votes.judge.numbers == judge
+        rows = np.flatnonzero(own & self.kept & ~self.votes.tied)
+        mean, half = self.without_judge(judge)
+        columns = self.columns[rows]
+        return rows, columns @ mean, ((columns @ half) ** 2).sum(1)
+
+    def agreement(self, judge: int) -> tuple[float, float, float]:
+        """The `agreement` of a judge with all others, nothing being fitted again."""
+        (rows, *by_others), votes = self.by_others(judge), self.votes
+        at = judge if len(votes.noise) > 1 else 0  # one for all
+        margin = 0.0 if votes.margin is None else votes.margin[at]
+        return agreement(*by_others, votes.noise[at], margin, votes.counts[rows])
