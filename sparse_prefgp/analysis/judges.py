@@ -119,7 +119,8 @@ def judges(model: Any, *, level: float = 0.9) -> Judges:
         raise ValueError("The model has no noise of each judge; fit with --noise-by (noise_by=).")
     board, names = Board.of(Votes.of(at_mode)), at_mode.duels.group_names
     assert board.votes.judge is not None
-    votes = np.bincount(board.votes.judge.numbers, board.votes.counts, len(names))
+    judge, counts = board.votes.judge.numbers, board.votes.counts
+    votes = np.bincount(judge, counts, len(names)).astype(np.float64)
     lean_by, leans = _leans(model, level, len(names))
     decided, agreed, expected = np.transpose([*map(board.agreement, range(len(names)))])
     known = np.where(decided > 0.0, decided, np.nan)

@@ -324,11 +324,22 @@ class Board:
         """Decided votes of a judge that count, (v,), and mean and variance of x u of each by the
         votes of all others, his lean left out."""
         assert self.votes.judge is not None
-        own = self.votes.judge.numbers == judge
-        rows = np.flatnonzero(own & self.kept & ~self.votes.tied)
-        mean, half = self.without_judge(judge)
-        columns = self.columns[rows]
-        return rows, columns @ mean, ((columns @ half) ** 2).sum(1)
+        own = np.flatnonzero((self.votes.judge.numbers == judge) & self.kept)
+        x, (mean, half) = self.columns[own], self.posterior
+        if len(own) > len(mean):
+            mean, half = self.without_judge(judge)
+            centre, variance = x @ mean, ((x @ half) ** 2).sum(1)
+        else:  # in his votes, which are fewer than the numbers of the border
+            own_precision, z = self.precision[own], self.lean_columns[own]
+            by_lean, root = own_precision * z, x @ half
+            alone = z @ by_lean + 1.0 / self.lean_variance
+            precision = np.diag(own_precision) - np.outer(by_lean, by_lean) / alone
+            shift = self.shift[own] - by_lean * (z @ self.shift[own]) / alone
+            between = root @ root.T
+            back = np.linalg.inv(np.eye(len(own)) - between @ precision)
+            centre, variance = back @ (x @ mean - between @ shift), np.diag(back @ between)
+        decided = ~self.votes.tied[own]
+        return own[decided], centre[decided], variance[decided]
 
     def agreement(self, judge: int) -> tuple[float, float, float]:
         """The `agreement` of a judge with all others, nothing being fitted again."""

@@ -53,6 +53,8 @@ def model_of(table: pd.DataFrame) -> spg.PreferenceGP:
 def test_sites_of_a_judge_are_removed_exactly() -> None:
     model = model_of(battles(40))
     board, graph = Board.of(Votes.of(model)), model.graph
+    sizes = np.bincount(board.votes.judge.numbers)
+    assert sizes.max() > len(board.posterior[0]) >= sizes.min(), "both ways are taken"
     for judge in range(4):
         rows, mean, variance = board.by_others(judge)
         own = np.flatnonzero(graph.groups == judge)
