@@ -96,7 +96,7 @@ class Reversals(Family):
         self.noisy: list[int] = []
         """The judges of whom it is asked."""
         judges = len(judge.names)
-        self.what = f"reversed: agreement with others of those who say little of {judges:,} judges"
+        self.what = f"reversed: whether those of {judges:,} judges who say little agree with others"
 
     def _ask(self, now: Round) -> FloatArray:
         board, size = now.board, now.judges[1]

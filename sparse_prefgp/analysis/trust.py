@@ -199,7 +199,7 @@ def by_surprise(frame: Any, found: HeldOut) -> Any:
 
 
 def votes_by_surprise(model: Any, **columns: Any) -> Any:
-    """The same of the duels that a model has learned from, a row for each as it was given, with
+    """The same of the duels that a model has learned from, a row for each row of their table, with
     `winner`, `loser` and, where there are any, `tie`, `judge`, covariates (winner less loser) and
     `count`: what `trust.csv` of a board holds.
 

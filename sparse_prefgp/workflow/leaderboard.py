@@ -201,13 +201,13 @@ class Leaderboard(Result):
 
     def sentences(self) -> list[str]:
         """How the figures of a board are to be read."""
+        from sparse_prefgp.analysis.rank_sets import about_ranks
+
         ranking = self.rankings[ALL]
-        percent = f"{100 * self.level:g} %"
         equal = "sides" if self.biases.empty else "sides, " + ", ".join(self.battles.style)
         text = [
-            f"Intervals hold {percent}, of the distance from the average of the models; ranks that "
-            f"are not ruled out hold {percent} each, likely ones are those of {percent} of the "
-            "joint samples. The first model of a group cannot be told apart from any other in it.",
+            f"Intervals hold {100 * self.level:g} %, of the distance from the average of the "
+            f"models. {about_ranks(self.level)}",
             f"Against {self.versus}: expected score in a battle, a tie counting half, at equal "
             f"{equal.rstrip(', ')} and to a judge of the model's own noise.",
         ]
@@ -505,7 +505,7 @@ def _check_anchor(anchor: Any, models: Sequence[Any]) -> None:
 
 def _check_prices(prices: Any, battles: Battles, table: DuelTable) -> None:
     """Refuse prices of who is no judge, before anything is fitted."""
-    from sparse_prefgp.analysis.settling import priced
+    from sparse_prefgp.analysis.prices import priced
 
     judge = table.events.judge
     if judge is None or not battles.has_judges:
