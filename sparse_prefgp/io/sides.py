@@ -210,8 +210,11 @@ class TwoSides:
         for covariate, columns in self.measured.items():  # as they are called in the table
             with mistakes.noted():
                 if not columns:
-                    known = (*others, *self.of_sides)
-                    check_choice("The covariate", covariate, known, " (--covariate, --style)")
+                    raise ValueError(
+                        f"The covariate {covariate!r} is no column, nor are there two for both "
+                        "sides; add it, or choose from "
+                        f"{listing([*others, *self.of_sides]) or 'none'} (--covariate, --style)."
+                    )
                 for name in columns:
                     finite_of(frame[name], name, lambda i: where(int(rows[i])))
         mistakes.stop()

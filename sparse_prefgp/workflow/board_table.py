@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from sparse_prefgp.data.answers import TIE, Codes
 from sparse_prefgp.data.features import require_pandas
@@ -89,7 +91,7 @@ class Battles:
         :raises ValueError: what the reader raises; a category or kinds of too many labels, or with
             empty cells; a judge with such.
         """
-        given = {name: getattr(form, name) for name in type(form).__dataclass_fields__}
+        given = {**vars(form)}
         table = load_answers(source, Stated(**given, covariates=several(style)))
         header = Header(table.frame.columns)
         table, style, empty = _with_empty(table, several(style))
@@ -321,6 +323,14 @@ def odd_of(battles: Battles, table: DuelTable) -> list[str]:
     ends, names = models_of(table)
     counts, tied = table.counts, table.events.kind == TIE
     notes = [*battles.notes]
+    graph = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), (len(names), len(names)))
+    group = connected_components(graph, directed=False)[1]
+    apart = [str(names[i]) for i in np.flatnonzero(group != np.argmax(np.bincount(group)))]
+    if apart:
+        notes.append(
+            f"No chain of battles links {some_of(apart, _NAMED)} with the others: the prior alone "
+            "says who of both is better."
+        )
     won = np.bincount(ends[~tied, 0], counts[~tied], len(names))
     lost = np.bincount(ends[~tied, 1], counts[~tied], len(names))
     for number, word, how in ((won, "won", "low"), (lost, "lost", "high")):

@@ -221,7 +221,9 @@ def test_columns_of_sides_go_by_their_own_names(name: str) -> None:
     opened = Battles.opened(table, "length", {}, Form())
     with pytest.raises(ValueError, match=f"The column {name!r} has 'long' in row 7"):
         opened.read()
-    with pytest.raises(ValueError, match=r"The covariate is 'colour'; choose from .*, length"):
+    with pytest.raises(
+        ValueError, match="The covariate 'colour' is no column, nor are there two for"
+    ):
         Battles.opened(table, "colour", {}, Form()).read()
 
 
@@ -338,6 +340,16 @@ def test_a_style_that_never_differs_is_left_out(behind: float, how: str) -> None
     opened = Battles.opened(table, ["length"], {}, Form())
     assert opened.style == () and f"The length {how}" in opened.notes[0]
     assert opened.read().events.covariate_names == ("side",)
+
+
+def test_models_that_no_battle_links_are_named() -> None:
+    table = battles(60)
+    linked = Battles.opened(table, (), {}, Form())
+    assert "links" not in " ".join(odd_of(linked, linked.read()))
+    numbers = table["model_a"].str[1:].astype(int), table["model_b"].str[1:].astype(int)
+    within = Battles.opened(table[(numbers[0] < 2) == (numbers[1] < 2)], (), {}, Form())
+    notes = " ".join(odd_of(within, within.read()))
+    assert re.search(r"No chain of battles links (m0, m1|m1, m0) with the others: the", notes)
 
 
 def test_both_orders_are_two_votes_without_a_task_too() -> None:
