@@ -115,21 +115,13 @@ class Round:
         return Verdicts.of(*self.board.cavities, *at)
 
     @cached_property
-    def as_fitted(self) -> Verdicts:
-        """Verdicts of all votes at the noise and margin of their judges."""
-        votes = self.board.votes
-        place, margin = votes.by_judge, votes.margin
-        box = None if margin is None else margin[place]
-        return Verdicts.of(*self.board.cavities, votes.noise[place], box)
-
-    @cached_property
     def sums_at_common(self) -> Sums:
         return Sums.of(self.at_common, self.said, self.counts, *self.judges)
 
     @cached_property
     def _from_fitted(self) -> tuple[FloatArray, FloatArray]:
         votes = self.board.votes
-        sums = Sums.of(self.as_fitted, self.said, self.counts, *self.judges)
+        sums = Sums.of(self.board.verdicts, self.said, self.counts, *self.judges)
         return sums.steps(votes.margin is not None)
 
     @cached_property
@@ -312,7 +304,7 @@ class Duplicates(Family):
     def _ask(self, now: Round) -> FloatArray:
         votes, of = now.board.votes, self._pairs.of_vote
         rows = np.repeat(np.flatnonzero(of >= 0), now.counts[of >= 0])
-        p_tie = now.as_fitted.p[TIED, rows]
+        p_tie = now.board.verdicts.p[TIED, rows]
         size, tied = len(self._pairs.ends), votes.tied[rows]
         self._seen, self._votes, self._expected = (
             np.bincount(of[rows], each, size) for each in (tied, None, p_tie)
@@ -353,8 +345,8 @@ class LeftOut(Family):
                 most = np.argsort(-counts[enough], kind="stable")[:MOST_LEFT_OUT]
                 enough = np.sort(enough[most])
             self._groups += [(labels, label, labels is judges) for label in enough.tolist()]
-            nouns.append(f"{len(enough):,} {noun}")
-        self.what = f"left out: the board without each of {' and '.join(nouns)}"
+            nouns += [f"{len(enough):,} {noun}"] * (len(enough) > 0)
+        self.what = f"left out: the board without each of {' and '.join(nouns) or 'some votes'}"
 
     def _ask(self, now: Round) -> FloatArray:
         board, p = now.board, np.full(len(self._groups), np.nan)

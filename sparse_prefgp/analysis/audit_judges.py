@@ -86,7 +86,7 @@ class Reversals(Family):
     kind, how, unit = "reversed", COUNTED, "agreement with others"
     advises = (
         "Look whether the sides of {} were swapped, and turn these votes round or leave them out: "
-        "{:.0%} of agreement were expected."
+        "the noise lets expect an agreement of {:.0%}."
     )
     of_judges = True
 
@@ -96,28 +96,20 @@ class Reversals(Family):
         self.noisy: list[int] = []
         """The judges of whom it is asked."""
         judges = len(judge.names)
-        self.what = f"reversed: agreement with others of those of {judges:,} judges who say little"
+        self.what = f"reversed: whether those of {judges:,} judges who say little agree with others"
 
     def _ask(self, now: Round) -> FloatArray:
-        board, votes = now.board, now.board.votes
-        judge, size = now.judges
+        board, size = now.board, now.judges[1]
         p = np.full(size, np.nan)
-        self._seen, self._of, self._expected = (np.zeros(size) for _ in range(3))
+        self._of, self._seen, self._expected = np.zeros((3, size))
         for who in self.noisy:
-            rows = np.flatnonzero((judge == who) & board.kept & ~votes.tied)
+            rows, mean, variance = board.by_others(who)
             if now.counts[rows].sum() < FEWEST_VOTES:
                 continue
-            mean, half = board.without_judge(who)
-            columns = board.columns[rows]
-            centre = columns @ mean
-            spread = ((columns @ half) ** 2).sum(1)
-            spread += board.lean_variance * board.lean_columns[rows] ** 2
-            log_p = Verdicts.of(centre, spread, *now.common).log_p
-            counts = now.counts[rows]
-            weight = np.repeat(log_p[WON] - log_p[LOST], counts)
-            self._of[who] = len(weight)
-            self._seen[who] = np.sum(weight > 0.0)
-            self._expected[who] = np.mean(1.0 / (1.0 + np.exp(-np.abs(weight))))
+            self._of[who], self._seen[who], self._expected[who] = board.agreement(who)
+            spread = variance + board.lean_variance * board.lean_columns[rows] ** 2
+            log_p = Verdicts.of(mean, spread, *now.common).log_p
+            weight = np.repeat(log_p[WON] - log_p[LOST], now.counts[rows])
             # Whoever agrees by chance says either with ½; who agrees more, even less often less.
             coin = np.full((2, len(weight)), 0.5)
             p[who] = upper_tail(np.stack([weight, -weight]), coin, float(-weight.sum()))

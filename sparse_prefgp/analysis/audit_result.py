@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from sparse_prefgp.support.words import agreeing, and_so, counted
 from sparse_prefgp.tell.result import Figures, Result
 from sparse_prefgp.tell.tables import Column, Table, ends_in
 
-KINDS = (
-    "side",
-    "style",
-    "lean",
-    "careless",
-    "tie",
-    "reversed",
-    "drift",
-    "category",
-    "circle",
-    "duplicate",
-    "left_out",
-)
+# Kinds of findings, and what a count of them is of.
+KINDS = {
+    "side": "side",
+    "style": "style",
+    "lean": "leaning judges",
+    "careless": "careless judges",
+    "tie": "own rules of ties",
+    "reversed": "reversed judges",
+    "drift": "drift of models",
+    "category": "models in a category",
+    "circle": "circles of three models",
+    "duplicate": "two names of one model",
+    "left_out": "votes that move the board",
+}
 # The chance that a clean board has a false finding, over all families.
 FALSE = 0.01
 # Findings whose columns are fitted; the sizes of others are by one step.
@@ -69,7 +69,7 @@ class LookedAt(Figures):
 class Audit(Result):
     """What bends a board, strongest first, and what is clean; `print` shows it as text."""
 
-    aside: ClassVar[Sequence[str]] = ("findings", "looked_at")
+    aside = ("findings", "looked_at")
 
     findings: tuple[Finding, ...]
     looked_at: tuple[LookedAt, ...]
@@ -91,7 +91,7 @@ class Audit(Result):
                 looked += ", the others are counted and named below"
             return f"Nothing was found that bends the board: {looked}{rest}"
         number, kinds = len(self.findings), Counter(one.kind for one in self.findings)
-        words = [f"{kind.replace('_', ' ')} ({kinds[kind]})" for kind in KINDS if kind in kinds]
+        words = [f"{what} ({kinds[kind]})" for kind, what in KINDS.items() if kind in kinds]
         return (
             f"{counted(number, 'thing')} {agreeing(number, 'bends', 'bend')} the board: "
             f"{and_so(words)}; {looked}{rest}"

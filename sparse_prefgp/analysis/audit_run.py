@@ -102,7 +102,10 @@ class AuditRun:
 
     def told(self, family: Family) -> LookedAt:
         """What came of a family."""
-        tests = len(family.p) if family.kind == REVERSED else self.tests[family]
+        asked = family
+        if family.kind == REVERSED:  # of whose noise is asked it is too, where that is large
+            (asked,) = (one for one in self.families if one.kind == Noises.kind)
+        tests = self.tests[asked]
         found = sum(one is family for one, _, _ in self.settled)
         if not tests:
             reason = f"{NOT_ASKED}: nothing has {FEWEST_VOTES} votes"

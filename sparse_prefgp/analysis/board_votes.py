@@ -85,7 +85,9 @@ class Votes:
     @cached_property
     def incidence(self) -> sparse.csr_array:
         """(t, r), 1 of the winner's row and -1 of the loser's."""
-        return incidence(self.ahead, self.behind, len(self.prior))
+        t = len(self.ahead)
+        where = np.tile(np.arange(t), 2), np.concatenate([self.ahead, self.behind])
+        return sparse.csr_array((np.repeat([1.0, -1.0], t), where), (t, len(self.prior)))
 
     @cached_property
     def of_models(self) -> sparse.csr_array:
@@ -100,12 +102,10 @@ class Votes:
         ends = np.stack([self.model_of_row[self.ahead], self.model_of_row[self.behind]], 1)
         return np.sort(ends, 1), np.where(ends[:, 0] < ends[:, 1], 1, -1)
 
-    def whose(self, labels: Codes, values: FloatArray | None = None) -> sparse.csr_array:
-        """(t, number of labels), a value, by default 1, in the column of the label."""
-        t = len(self.ahead)
-        given = np.ones(t) if values is None else values
-        where = np.arange(t), labels.numbers
-        return sparse.csr_array((given, where), (t, len(labels.names)))
+    def whose(self, labels: Codes, values: FloatArray) -> sparse.csr_array:
+        """(t, number of labels), a value (t,) in the column of the label."""
+        where = np.arange(len(values)), labels.numbers
+        return sparse.csr_array((values, where), (len(values), len(labels.names)))
 
     @classmethod
     def of(cls, model: Any) -> Votes:
@@ -154,13 +154,6 @@ class Votes:
             variances=np.zeros(0) if coefficients is None else coefficients.variance.numpy(),
             leans=tuple(_lean(duels, lean, judge) for lean in model.terms.parts(Lean)),
         )
-
-
-def incidence(first: IntArray, second: IntArray, size: int) -> sparse.csr_array:
-    """(t, size), 1 at the first ends (t,) and -1 at the second ones."""
-    t = len(first)
-    where = np.tile(np.arange(t), 2), np.concatenate([first, second])
-    return sparse.csr_array((np.repeat([1.0, -1.0], t), where), (t, size))
 
 
 def _check_board(model: Any) -> None:

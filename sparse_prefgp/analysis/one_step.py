@@ -18,6 +18,7 @@ from scipy.linalg import block_diag, cholesky, solve_triangular
 from scipy.special import ndtr
 
 from sparse_prefgp.analysis.board_votes import LeanOfVotes, Votes
+from sparse_prefgp.analysis.verdict_scores import Verdicts, agreement
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Rows whose variances are computed at a time.
@@ -241,6 +242,14 @@ class Board:
         left = 1.0 - self.votes.tau * self.kept * variance
         return (mean - self.votes.nu * self.kept * variance) / left, variance / left
 
+    @cached_property
+    def verdicts(self) -> Verdicts:
+        """Of all votes, each without itself, at the noise and margin of their judges."""
+        votes = self.votes
+        place, margin = votes.by_judge, votes.margin
+        box = None if margin is None else margin[place]
+        return Verdicts.of(*self.cavities, votes.noise[place], box)
+
     def asked(self, columns: sparse.csr_array) -> Added:
         """Columns (t, k), each alone."""
         alone, _, share = self._of_leans
@@ -310,3 +319,31 @@ class Board:
             shift = shift - own[judge] * between
         whole, total = self._system
         return self._solved(whole - matrix, total - shift)
+
+    def by_others(self, judge: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Decided votes of a judge that count, (v,), and mean and variance of x u of each by the
+        votes of all others, his lean left out."""
+        assert self.votes.judge is not None
+        own = np.flatnonzero((self.votes.judge.numbers == judge) & self.kept)
+        x, (mean, half) = self.columns[own], self.posterior
+        if len(own) > len(mean):
+            mean, half = self.without_judge(judge)
+            centre, variance = x @ mean, ((x @ half) ** 2).sum(1)
+        else:  # in his votes, which are fewer than the numbers of the border
+            own_precision, z = self.precision[own], self.lean_columns[own]
+            by_lean, root = own_precision * z, x @ half
+            alone = z @ by_lean + 1.0 / self.lean_variance
+            precision = np.diag(own_precision) - np.outer(by_lean, by_lean) / alone
+            shift = self.shift[own] - by_lean * (z @ self.shift[own]) / alone
+            between = root @ root.T
+            back = np.linalg.inv(np.eye(len(own)) - between @ precision)
+            centre, variance = back @ (x @ mean - between @ shift), np.diag(back @ between)
+        decided = ~self.votes.tied[own]
+        return own[decided], centre[decided], variance[decided]
+
+    def agreement(self, judge: int) -> tuple[float, float, float]:
+        """The `agreement` of a judge with all others, nothing being fitted again."""
+        (rows, *by_others), votes = self.by_others(judge), self.votes
+        at = judge if len(votes.noise) > 1 else 0  # one for all
+        margin = 0.0 if votes.margin is None else votes.margin[at]
+        return agreement(*by_others, votes.noise[at], margin, votes.counts[rows])

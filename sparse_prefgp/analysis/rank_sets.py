@@ -78,6 +78,16 @@ def _groups(mean: FloatArray, below: BoolArray) -> IntArray:
     return group
 
 
+def about_ranks(level: float) -> str:
+    """How columns of ranks and groups are to be read."""
+    percent = f"{100 * level:g} %"
+    return (
+        f"Ranks that are not ruled out hold {percent} each; likely ones are those of {percent} of "
+        "the joint samples, and hold all at once less often. The first of a group cannot be told "
+        "apart from any other in it."
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class JointUtilities:
     """Of c items, a mixture of normals."""

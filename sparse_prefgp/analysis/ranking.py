@@ -27,6 +27,7 @@ from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.rank_sets import (
     MOST_ITEMS,
     JointUtilities,
+    about_ranks,
     points_per_unit,
     rank_sets,
     some_draws,
@@ -123,6 +124,19 @@ _RANK_COLUMNS = {
 _OF_RANKS, _ELO = ("ranks", "likely", "group"), "elo"
 # Utilities that differ by less do by rounding, in standard deviations of the noise of a side.
 ROUNDING = 1e-9
+
+
+def on_rounding(jitter: float, negative_variances: int) -> list[str]:
+    """What rounding did to variances of joint draws, in sentences."""
+    text = []
+    if jitter > JITTER_WORTH_A_NOTE:
+        text.append(f"A jitter of {jitter:.1e} was added to the variances of the draws.")
+    if negative_variances:
+        text.append(
+            f"{counted(negative_variances, 'variance')} that rounding had made negative "
+            f"{agreeing(negative_variances)} set to 0."
+        )
+    return text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -261,13 +275,7 @@ class Ranking(Result):
                 f"{self.top_k} of at most {self.bound_top_k:.2g}; more candidates lower both."
             )
         text += self._about_ranks()
-        if self.jitter > JITTER_WORTH_A_NOTE:
-            text.append(f"A jitter of {self.jitter:.1e} was added to the candidates' variances.")
-        if self.negative_variances:
-            text.append(
-                f"{counted(self.negative_variances, 'variance')} that rounding had made negative "
-                f"{agreeing(self.negative_variances)} set to 0."
-            )
+        text += on_rounding(self.jitter, self.negative_variances)
         far = self.outside_items, self.outside_features, self.unknown_levels
         return text + far_sentences(*far, "item")
 
@@ -278,13 +286,7 @@ class Ranking(Result):
         if self.frame["rank_low"].isna().any():
             few = f"of at most {MOST_ITEMS} items, all of them candidates"
             return [f"Sets of ranks are {few}.", self.elo.sentence()]
-        percent = f"{100 * self.level:g} %"
-        return [
-            f"Not ruled out: the ranks that an item may have, at {percent} each; likely ranks are "
-            f"those of {percent} of the joint samples, and hold all items at once less often.",
-            "The first item of a group cannot be told apart from any other in it.",
-            self.elo.sentence(),
-        ]
+        return [about_ranks(self.level), self.elo.sentence()]
 
     def _order_note(self) -> str:
         if self.order == MEAN:
@@ -411,7 +413,7 @@ def rank(
     rows, n, number = inputs[first], len(found), len(first)
     k = min(DEFAULT_TOP_K, number) if top_k is None else top_k
     if k > number:
-        what = "items" if number == n else "items with different features"
+        what = "items" if number == n else "items that can be told apart"
         raise ValueError(
             f"top_k is {k}, but there are only {number} {what}; give at most {number}."
         )

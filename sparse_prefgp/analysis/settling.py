@@ -8,7 +8,7 @@ pairs, d_u > 0 their differences in u. Settled is where that is at most 5 %.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,20 +19,19 @@ from sparse_prefgp.analysis.acquisition import doubt_left, doubt_slope, expected
 from sparse_prefgp.analysis.boards import at_a_date, board_of
 from sparse_prefgp.analysis.candidates import likely_first, representatives
 from sparse_prefgp.analysis.people import seen_by
-from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
+from sparse_prefgp.analysis.prices import JUDGE, PRICE, priced
+from sparse_prefgp.analysis.ranking import on_rounding
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.io.files import id_text, load
-from sparse_prefgp.io.ids import meant_id
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import check_number, whole_number
+from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.normals import allotted
 from sparse_prefgp.support.randomness import seed_of
-from sparse_prefgp.support.words import and_so, counted, shortened
+from sparse_prefgp.support.words import and_so, counted
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
 
@@ -47,7 +46,6 @@ DRAWS = 4000
 MIN_DRAWS = 100
 # So many items are looked at jointly at most: time by the cube, memory by the square.
 JOINTLY = 1000
-JUDGE, PRICE = "judge", "price"
 # Numbers at a time: 4 MB an array.
 _AT_ONCE = 2**19
 
@@ -187,20 +185,13 @@ class Settled(Result):
             ),
             (
                 self.equal_items > 0,
-                f"{counted(self.equal_items, 'item')} with features of others count once.",
-            ),
-            (
-                self.jitter > JITTER_WORTH_A_NOTE,
-                f"A jitter of {self.jitter:.1e} was added to the variances of the draws.",
-            ),
-            (
-                self.negative_variances > 0,
-                f"{self.negative_variances:,} variances that rounding had made negative are set "
-                "to 0.",
+                f"{counted(self.equal_items, 'item')} that cannot be told apart from others count "
+                "once.",
             ),
             (not self.converged, "Inference has NOT converged."),
         )
-        return [sentence for holds, sentence in known if holds]
+        found = [sentence for holds, sentence in known if holds]
+        return found + on_rounding(self.jitter, self.negative_variances)
 
 
 def settled(
@@ -447,43 +438,6 @@ def judges_of(model: Predicts, prices: Any = None) -> Judges | None:
     some, own = zip(*sorted(priced(names, prices).items()), strict=True)
     which = np.array(some)
     return Judges(tuple(names[i] for i in some), noise[which], margin[which], np.array(own))
-
-
-def priced(names: Sequence[Hashable], prices: Any) -> dict[int, float]:
-    """The prices of votes by the places of their judges.
-
-    :param names: of all judges.
-    :param prices: as for `settled`.
-    :raises ValueError: what `judges_of` raises.
-    """
-    row = {id_text(name): i for i, name in enumerate(names)}
-    price: dict[int, float] = {}
-    for judge, value in _prices(prices):
-        number = row.get(id_text(judge))
-        if number is None:
-            raise ValueError(
-                f"The prices have {shortened(judge)}, who is no judge of the votes; "
-                f"{meant_id(id_text(judge), row)}leave out who has no vote."
-            )
-        if number in price:
-            raise ValueError(f"The prices have {shortened(judge)} twice; give one price of each.")
-        check_number(f"The price of {judge}", value, above=0.0)
-        price[number] = float(value)
-    if not price:
-        raise ValueError("There are no prices; give that of at least one judge, or leave them out.")
-    return price
-
-
-def _prices(prices: Any) -> list[tuple[Hashable, Any]]:
-    """Judges and prices."""
-    if isinstance(prices, Mapping):
-        return list(prices.items())
-    table = load(prices, "prices", lambda header: (JUDGE,))
-    table.require(JUDGE, PRICE)
-    cells = table.frame[PRICE]
-    numbers = require_pandas().to_numeric(cells, errors="coerce")  # one word makes all words
-    cells = numbers.astype(object).where(numbers.notna(), cells)
-    return list(zip(table.frame[JUDGE].tolist(), cells.tolist(), strict=True))
 
 
 def _in_doubt(

@@ -30,12 +30,11 @@ from sparse_prefgp.analysis.contexts import has_contexts
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
 from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.prediction import TIE
-from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
+from sparse_prefgp.analysis.prices import JUDGE, PRICE
+from sparse_prefgp.analysis.ranking import on_rounding
 from sparse_prefgp.analysis.roles import Columns
 from sparse_prefgp.analysis.settling import (
     JOINTLY,
-    JUDGE,
-    PRICE,
     FirstOnes,
     Judges,
     judges_of,
@@ -184,14 +183,7 @@ class Suggestions(Result):
             text.append("Scores and figures are those at the most likely hyperparameters.")
         if not (self.converged or self.filtered):
             text.append("Inference has NOT converged.")
-        if self.jitter > JITTER_WORTH_A_NOTE:
-            text.append(f"A jitter of {self.jitter:.1e} was added to the variances of the draws.")
-        if self.negative_variances:
-            text.append(
-                f"{self.negative_variances:,} variances that rounding had made negative are set "
-                "to 0."
-            )
-        return text
+        return text + on_rounding(self.jitter, self.negative_variances)
 
 
 class _Picks(NamedTuple):
@@ -545,22 +537,20 @@ def _settling(
             most = np.argpartition(-rough, CLOSELY)[:CLOSELY]
             free, reduction = free[most], reduction[most]
             first, second = pairs.ends[free].T
-        picked[i] = free[np.argmax(state.gains(first, second, reduction))]
-        first, second = pairs.ends[picked[i : i + 1]].T
-        mean, variance = state.difference(first, second)
-        price = 1.0
-        if judges is None:
-            reduction = expected_reduction(mean, variance, **noises)
-        else:
-            judge, own = judges.best(float(mean[0]), float(variance[0]))
-            reduction = np.array([own])
+        gains = state.gains(first, second, reduction)
+        best = int(np.argmax(gains))
+        picked[i], scores[i], taken = free[best], gains[best], float(reduction[best])
+        pair = first[[best]], second[[best]]
+        if judges is not None:
+            judge, taken = judges.best(*(float(x[0]) for x in state.difference(*pair)))
             asked_of.setdefault(JUDGE, []).append(judges.names[judge])
+            scores[i] = state.gains(*pair, np.array([taken]))[0]
             if judges.prices is not None:
                 price = float(judges.prices[judge])
                 asked_of.setdefault(PRICE, []).append(price)
-        scores[i] = state.gains(first, second, reduction)[0] / price
+                scores[i] /= price
         if i + 1 < batch:
-            state.ask(int(first[0]), int(second[0]), float(reduction[0]))
+            state.ask(int(pair[0][0]), int(pair[1][0]), taken)
         done(i + 1, batch)
     return _Picks(
         pairs.ends[picked],

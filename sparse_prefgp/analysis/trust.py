@@ -17,15 +17,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
 
+from sparse_prefgp.analysis.board_votes import Votes
 from sparse_prefgp.analysis.boards import names_of
 from sparse_prefgp.analysis.items import numbered_inputs, own_items
 from sparse_prefgp.analysis.metrics import MODEL
-from sparse_prefgp.analysis.scoring import HeldOut
+from sparse_prefgp.analysis.one_step import Board
+from sparse_prefgp.analysis.scoring import HeldOut, Scored
+from sparse_prefgp.analysis.verdict_scores import LOST, WON
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.forecast import DUELS, OUTCOMES
-from sparse_prefgp.io.judgements import LOSER, WINNER
+from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_number, check_shape
 from sparse_prefgp.support.words import counted
@@ -195,19 +198,38 @@ def by_surprise(frame: Any, found: HeldOut) -> Any:
     return _rated(frame, probability)
 
 
-def votes_by_surprise(model: Any) -> Any:
-    """The same of the duels that a model has learned from, with `winner`, `loser` and, where there
-    are any, `tie`, `judge`, covariates (winner less loser) and `count`: what `trust.csv` of a board
-    holds.
+def votes_by_surprise(model: Any, **columns: Any) -> Any:
+    """The same of the duels that a model has learned from, a row for each row of their table, with
+    `winner`, `loser` and, where there are any, `tie`, `judge`, covariates (winner less loser) and
+    `count`: what `trust.csv` of a board holds.
 
     They are less surprising to it than new ones are.
+
+    :param columns: (t,) what else is known of each, such as its task.
     """
-    duels = model.duels
+    duels, each = model.duels, model.duels.rows_given
     asked = duels.events.in_order()
     forecast = model.predict(asked, numbered_inputs(model, own_items(model)))
     outcome = np.where(duels.decided, 0, 1)
-    frame = frame_of(duels)
-    return _rated(frame, np.exp(forecast.results[np.arange(len(frame)), outcome]))
+    happened = np.exp(forecast.results[np.arange(len(outcome)), outcome])
+    frame = frame_of(duels).iloc[each].drop(columns=COUNT, errors="ignore").assign(**columns)
+    if (duels.counts_given != 1).any():
+        frame[COUNT] = duels.counts_given
+    return _rated(frame, happened[each])
+
+
+def own_abstention(model: Any) -> dict[str, float]:
+    """The curve of risk and coverage of the votes of a board (`HeldOut.abstention`), each predicted
+    from all others: its site is left out, and nothing is fitted again.
+
+    :raises ValueError: what `Votes.of` raises.
+    """
+    votes = Votes.of(model)
+    won = np.flatnonzero(~votes.tied)
+    log_p = Board.of(votes).verdicts.log_p[:, won]
+    logs = {MODEL: log_p[WON] - np.logaddexp(log_p[WON], log_p[LOST])}
+    scored = Scored(DUELS, logs, np.zeros_like(won), votes.counts[won], won)
+    return HeldOut({DUELS: scored}).abstention()
 
 
 def _rated(frame: Any, probability: FloatArray) -> Any:
@@ -227,5 +249,5 @@ def frame_of(duels: Duels) -> Any:
     if duels.covariates is not None:
         found |= dict(zip(duels.covariate_names, duels.covariates.T, strict=True))
     if (duels.counts != 1).any():
-        found["count"] = duels.counts
+        found[COUNT] = duels.counts
     return require_pandas().DataFrame(found)

@@ -19,6 +19,8 @@ _ROUNDING = 1e-12
 _CENTRE = 1e-3
 _STEPS, _SETTLED = 50, 1e-10
 _LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
+# Of a mean, in standard deviations: less is rounding, and no side is called the better one.
+_NOTHING = 1e-9
 
 
 class NoCommonNoise(ArithmeticError):
@@ -273,3 +275,23 @@ def ends_of_share(
     tail, rest = 0.5 - 0.5 * level, of - seen
     lower = np.where(seen > 0.0, betaincinv(seen, rest + 1.0, tail), 0.0)
     return lower, np.where(rest > 0.0, betaincinv(seen + 1.0, rest, 1.0 - tail), 1.0)
+
+
+def agreement(
+    mean: FloatArray, variance: FloatArray, noise: float, margin: float, counts: IntArray
+) -> tuple[float, float, float]:
+    """How often decided votes of a judge name the side that all others call the better one: of how
+    many votes, of how many of these, and in which share his noise and margin let expect it (NaN
+    of no votes); votes on sides that are equals to all others count nowhere.
+
+    :param mean: (t,) of what the winner of each is above the loser by the votes of all others, the
+        lean of the judge left out, as `variance`.
+    :param counts: (t,) how often each was said.
+    """
+    sd = np.sqrt(np.maximum(variance, 0.0) + noise)
+    told = np.abs(mean) > _NOTHING * sd
+    far, sd, counts = np.abs(mean[told]), sd[told], counts[told]
+    right, wrong = ndtr((far - margin) / sd), ndtr((-far - margin) / sd)
+    total = float(counts.sum())
+    expected = float(counts @ (right / (right + wrong)) / total) if total else np.nan
+    return total, float(counts @ (mean[told] > 0.0)), expected

@@ -247,7 +247,7 @@ class Column(NamedTuple):
 COLUMNS = {
     "kind": Column("whole", fill=0),
     "answer": Column("grade", fill=0, role="grade"),
-    "judge": Column("code", role="judge", words=("group", "judges")),
+    "judge": Column("code", role="judge", words=("judge", "judges")),
     "person": Column("code", role="person", words=("person", "people")),
     "labels": Column("labels", leans=True),
     "ordered": Column("whole", fill=0),

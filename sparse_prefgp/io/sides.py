@@ -69,15 +69,20 @@ class TwoSides:
     """How often neither did, next to `wins`."""
     tied: str | None = None
     """Whether neither won, next to `verdicts`, whose value does not count then."""
-    covariates: tuple[str, ...] = ()
-    """Columns of a row, each of its first side less its second."""
     of_sides: Mapping[str, Pair] = field(default_factory=dict)
     """What belongs to a side, by what it is of both."""
+    measured: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The columns of each covariate; none of one that there is not."""
     lower_wins: bool = False
     margins: tuple[float, ...] = ()
     """From which differences of the scores on a win is of the next grade."""
     drop_self: bool = False
     drop_both_bad: bool = False
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Columns of a row, each of its first side less its second."""
+        return tuple(name for name, columns in self.measured.items() if columns == (name,))
 
     @property
     def form(self) -> str:
@@ -183,7 +188,7 @@ class TwoSides:
             said[TIE] = (way[kept] == 0).astype(np.int64)
         if bad[kept].any():
             said[BOTH_BAD] = bad[kept].astype(np.int64)
-        made = self._duels(frame, kept, won, first, second, said)
+        made = self._duels(frame, kept, won, first, second, said, where)
         reason = no_side(first[kept], second[kept], way[kept])
         return Meetings(made, kept, verdicts, left_out, reason)
 
@@ -195,9 +200,24 @@ class TwoSides:
         first: Texts,
         second: Texts,
         said: Mapping[str, Any],
+        where: Where,
     ) -> Any:
         """The frame of duels: `won` is 1 where the first side is called the winner."""
         ahead, frame = won > 0, frame.iloc[rows].reset_index(drop=True)
+        of_both = {name for pair in self.of_sides.values() for name in pair}
+        others = [name for name in frame.columns if name not in {*self.used, *of_both}]
+        mistakes = Mistakes()
+        for covariate, columns in self.measured.items():  # as they are called in the table
+            with mistakes.noted():
+                if not columns:
+                    raise ValueError(
+                        f"The covariate {covariate!r} is no column, nor are there two for both "
+                        "sides; add it, or choose from "
+                        f"{listing([*others, *self.of_sides]) or 'none'} (--covariate, --style)."
+                    )
+                for name in columns:
+                    finite_of(frame[name], name, lambda i: where(int(rows[i])))
+        mistakes.stop()
         sides: dict[str, Any] = {
             WINNER: np.where(ahead, first[rows], second[rows]),
             LOSER: np.where(ahead, second[rows], first[rows]),
@@ -209,8 +229,7 @@ class TwoSides:
         for name in self.covariates:
             sides[f"{WINNER}_{name}"] = frame[name].where(ahead, 0)
             sides[f"{LOSER}_{name}"] = frame[name].where(~ahead, 0)
-        of_both = {name for pair in self.of_sides.values() for name in pair}
-        made = frame.drop(columns=[*self.used, *of_both, *self.covariates])
+        made = frame[[name for name in others if name not in self.covariates]]
         return made.assign(**sides, **said)
 
     def _counted(
@@ -238,7 +257,7 @@ class TwoSides:
         if self.equal is not None:
             said[TIE] = (what == 2).astype(np.int64)
         left = {"of an item against itself": int(same.sum())} if same.any() else {}
-        made = self._duels(frame, rows, won, first, second, said)
+        made = self._duels(frame, rows, won, first, second, said, where)
         way = np.where(what == 2, 0, won)
         return Meetings(made, rows, {}, left, no_side(first, second, way, counts))
 
@@ -336,13 +355,13 @@ def settle(table: Table, form: Stated, graded: str | None) -> TwoSides | None:
             f"rename it, or leave it out (--ignore {SIDE}, ignore=)."
         )
     of_sides = {k: v for k, v in header.of_sides(sides).items() if not stated & {*v}}
+    others = {x: (x,) for x in header.names if x not in sides}
+    columns: Mapping[str, tuple[str, ...]] = {**others, **of_sides}
     plain = TwoSides(
         sides,
         lower_wins=form.lower_wins,
         margins=tuple(form.grades_of_margin),
-        covariates=tuple(
-            x for x in form.covariates if x in header.names and x not in {*sides, SIDE, *of_sides}
-        ),
+        measured={x: columns.get(x, ()) for x in form.covariates if x != SIDE},
         drop_self=form.drop_self,
         drop_both_bad=form.both_bad == "drop",
     )

@@ -470,10 +470,13 @@ def _warn_of_one_grade(duels: KnownDuels) -> None:
     names, levels = duels.group_names, duels.group_levels
     assert names is not None and levels is not None
     alone = np.flatnonzero((levels > 0).sum(1) == 1)
+    said, scaled = "gave one grade only", "cuts"
+    if duels.levels is None:
+        said, scaled = "called everything a tie, or nothing", "margin of ties"
     if alone.size:
         warnings.warn(
-            f"The group {names[alone[0]]!r} gave one grade only ({alone.size:,} of "
-            f"{len(names):,} groups did), so that the prior decides the scale of its cuts.",
+            f"The judge {names[alone[0]]!r} {said} ({alone.size:,} of {len(names):,} judges did), "
+            f"so that the prior decides the scale of his {scaled}.",
             stacklevel=4,
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.words import listing, shortened, spelt_like
+from sparse_prefgp.support.words import counted, listing, shortened, spelt_like
 
 
 def is_number(value: Any) -> bool:
@@ -181,4 +181,5 @@ class Mistakes:
         if not self.sentences:
             return
         shown, more = self.sentences[: self.most], len(self.sentences) - self.most
-        raise ValueError("\n".join([*shown, *([f"And {more} more mistakes."] if more > 0 else [])]))
+        rest = [f"And {counted(more, 'more mistake')}."] if more > 0 else []
+        raise ValueError("\n".join([*shown, *rest]))

@@ -296,8 +296,8 @@ TABLE: dict[str, dict[str, str]] = {
         ("top", "of_prices"), "leave it out, or take the score settle (--score settle)"
     ),
     "settle": {
-        "contexts": "the first ones are items, whatever the context; take the pairs of settled "
-        "(settled.csv of a board), or another score"
+        "contexts": "the first ones are items, whatever the context; ask the pairs of settled, "
+        "which are settled.csv of a board, from the first row on, or take another score"
     },
     "prices": {"one_noise": "leave them out, or fit with noise by judge (--noise-by)"},
     "context": dict.fromkeys(("pairs", "no_contexts"), "leave it out (--at)"),

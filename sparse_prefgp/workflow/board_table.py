@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from sparse_prefgp.data.answers import TIE, Codes
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.roles import NONE, USUAL_NAMES
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
@@ -20,6 +23,7 @@ from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice
+from sparse_prefgp.support.options import several
 from sparse_prefgp.support.words import agreeing, counted, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
 
@@ -67,36 +71,46 @@ class Battles:
     style: tuple[str, ...]
     form: Mapping[str, Any]
     """Fields of `Form`."""
+    by: str | None = None
+    """The column of kinds, of which each label has a board; None for none."""
     notes: tuple[str, ...] = ()
     only_audited: str | None = None
     """A column of categories that the board has no boards of: too many labels, or one."""
 
     @classmethod
     def opened(
-        cls, source: Any, style: Sequence[str], asked: Mapping[str, str | None], form: Form
+        cls,
+        source: Any,
+        style: str | Sequence[str],
+        asked: Mapping[str, str | None],
+        form: Form,
+        by: str | None = None,
     ) -> Battles:
         """A path or a data frame, of which the columns are looked at.
 
-        :raises ValueError: what the reader raises; a category of too many labels.
+        :raises ValueError: what the reader raises; a category or kinds of too many labels, or with
+            empty cells; a judge with such.
         """
-        given = {name: getattr(form, name) for name in type(form).__dataclass_fields__}
-        table = load_answers(source, Stated(**given, covariates=tuple(style)))
+        given = {**vars(form)}
+        table = load_answers(source, Stated(**given, covariates=several(style)))
         header = Header(table.frame.columns)
-        table, style, empty = _with_empty(table, tuple(style))
+        table, style, empty = _with_empty(table, several(style))
         style, alike = _varying(table, style)
         besides = [*style, *given.get("sides", ()), given.get("outcome")]
         roles = Roles.of(header, asked, [name for name in besides if name])
         roles, undated = _dated(table, roles, asked.get("date"))
-        made = cls(table, roles, style, given, (*empty, *alike, *undated))
+        made = cls(table, roles, style, given, by, (*empty, *alike, *undated))
+        made._check_kinds()
+        made._refuse_empty(roles.judge, "--judge none (judge='none')")
         category = roles.category
         if category is None:
             return made
         texts, labels = made.texts(category), made.labels(category)
         few = labels * LEAST_BATTLES > len(texts)
         if not few and 1 < labels <= MOST_CATEGORIES:
+            made._refuse_empty(category, "--category none (category='none')")
             # Numbers are labels too, and no effect grows with them.
-            labelled = texts.where(texts != "").astype("category")
-            return made._with(table.frame.assign(**{category: labelled}))
+            return made._with(table.frame.assign(**{category: texts.astype("category")}))
         reason = (
             f"The column {category!r} has {counted(labels, 'label')} in "
             f"{counted(len(table.frame), 'battle')}, and categories are 2 to {MOST_CATEGORIES} "
@@ -138,7 +152,8 @@ class Battles:
             told.append("Judge: no column says who judged (--judge)")
         elif not self.has_judges:
             told.append("One judge: his noise and lean are those of the board")
-        unused = tuple(x for x in found.read_as.unused if x not in vars(self.roles).values())
+        named = {*vars(self.roles).values(), self.by}
+        unused = tuple(x for x in found.read_as.unused if x not in named)
         return replace(found, read_as=replace(found.read_as.noting(*told), unused=unused))
 
     @property
@@ -162,15 +177,44 @@ class Battles:
         """How many there are in a column."""
         return int(self.texts(column).nunique())
 
+    @property
+    def kinds(self) -> dict[str, int]:
+        """The labels that have boards of their own, and how many battles each has."""
+        return {} if self.by is None else self.texts(self.by).value_counts().to_dict()
+
+    def _check_kinds(self) -> None:
+        if self.by is None:
+            return
+        check_choice("The column of kinds (--by, by=)", self.by, [*self.table.frame.columns])
+        if self.by == self.roles.category:
+            raise ValueError(
+                f"The column {self.by!r} is that of kinds and of the category; leave --by out (by=)"
+                ", or give --category none (category='none')."
+            )
+        if len(self.kinds) > MOST_CATEGORIES:
+            raise ValueError(
+                f"The column {shortened(self.by)} of kinds has {len(self.kinds):,} labels; a board "
+                f"of each is made of up to {MOST_CATEGORIES} (--by)."
+            )
+        self._refuse_empty(self.by, "no --by (by=)")
+
+    def _refuse_empty(self, column: str | None, otherwise: str) -> None:
+        """Refuse a column with empty cells; `otherwise` is what to give else."""
+        if column is not None:
+            cells, remedy = self.table.frame[column], f"fill it in, or give {otherwise}"
+            refuse_cells(self.texts(column) == "", cells, column, self.table.row, remedy)
+
     def _with(self, frame: Any) -> Battles:
         return replace(self, table=replace(self.table, frame=frame))
 
-    def of_label(self, column: str, label: str) -> Battles:
-        """Those with this label alone; notes are what is odd of these."""
-        rows = self.texts(column) == label
+    def of_kind(self, label: str) -> Battles:
+        """Those of one kind; notes are what is odd of these."""
+        assert self.by is not None
+        rows = self.texts(self.by) == label
         found = self._with(self.table.frame[rows].reset_index(drop=True))
         style, notes = _varying(found.table, self.style)
-        found, category = replace(found, style=style, notes=notes), self.roles.category
+        found = replace(found, style=style, notes=notes, by=None)
+        category = self.roles.category
         if category is not None and found.labels(category) < 2:
             found = replace(found, roles=replace(self.roles, category=None))
         return found
@@ -279,6 +323,14 @@ def odd_of(battles: Battles, table: DuelTable) -> list[str]:
     ends, names = models_of(table)
     counts, tied = table.counts, table.events.kind == TIE
     notes = [*battles.notes]
+    graph = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), (len(names), len(names)))
+    group = connected_components(graph, directed=False)[1]
+    apart = [str(names[i]) for i in np.flatnonzero(group != np.argmax(np.bincount(group)))]
+    if apart:
+        notes.append(
+            f"No chain of battles links {some_of(apart, _NAMED)} with the others: the prior alone "
+            "says who of both is better."
+        )
     won = np.bincount(ends[~tied, 0], counts[~tied], len(names))
     lost = np.bincount(ends[~tied, 1], counts[~tied], len(names))
     for number, word, how in ((won, "won", "low"), (lost, "lost", "high")):
@@ -324,18 +376,3 @@ def _swapped(battles: Battles, table: DuelTable, ends: IntArray) -> list[str]:
         f"Both orders of {what} were shown{who} in {counted(number, 'case')}: each is a vote of "
         f"its own{unsure}."
     ]
-
-
-def kinds_in(battles: Battles, column: str) -> dict[str, int]:
-    """The labels of a column, and how many battles each has.
-
-    :raises ValueError: no such column, or too many labels.
-    """
-    check_choice("The column of kinds (--by, by=)", column, [*battles.table.frame.columns])
-    found = battles.texts(column).value_counts().to_dict()
-    if len(found) > MOST_CATEGORIES:
-        raise ValueError(
-            f"The column {shortened(column)} of kinds has {len(found):,} labels; a board of each "
-            f"is made of up to {MOST_CATEGORIES} (--by)."
-        )
-    return {str(label): int(number) for label, number in found.items()}

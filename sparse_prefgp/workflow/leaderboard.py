@@ -32,7 +32,7 @@ from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import SVG, Picture, Report, Section, sections_of
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, chance, ends_in, facts_table, records
-from sparse_prefgp.workflow.board_table import Battles, kinds_in, models_of, odd_of
+from sparse_prefgp.workflow.board_table import Battles, models_of, odd_of
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.folder import MODEL, PROGRAM
 from sparse_prefgp.workflow.output import FitOutput, alone, command_line
@@ -55,6 +55,10 @@ MOST_TIED = 0.5
 _NAMED = 6
 # Models of a board of a category, where not all are told.
 FEW = 3
+OF_KINDS = (
+    "Boards by kind are fitted to their own battles alone, with a zero and a scale of their own: "
+    "compare ranks between them, not points."
+)
 
 
 def _columns(top: int, versus: str) -> list[Column]:
@@ -125,6 +129,9 @@ class Leaderboard(Result):
     seen: tuple[list[str], FloatArray]
     """The models, the best first, and the share of points that each (row) won against each other,
     NaN where they never met."""
+    abstention: Mapping[str, float]
+    """By the share of the battles with a winner that is answered, the surest ones first, how often
+    that is the one who is named, each battle being predicted from all others."""
     conclusion: str
     """Whether there is a winner, a tie at the top, or too little to tell; without a winner also
     whether more votes would settle the first k."""
@@ -154,9 +161,9 @@ class Leaderboard(Result):
         of_each = "" if task is None else f" --task {shlex.quote(task)}"
         return (
             "From which probability on few verdicts are wrong is promised by votes that the board "
-            f"has not learned from: sparse-prefgp evaluate --model FOLDER --duels new.csv --risk "
-            f"0.1{of_each} says it, with the curve of who answers only the surest ones; to its own "
-            f"votes, in {TRUST}, the board is fitted."
+            "has not learned from: sparse-prefgp evaluate --model FOLDER --duels new.csv --risk "
+            f"0.1{of_each} says it; to its own votes, in {TRUST}, the board is fitted. Below, each "
+            "of them that one side won is predicted from all others, nothing being fitted again."
         )
 
     def board(self, name: str = ALL) -> Any:
@@ -182,7 +189,9 @@ class Leaderboard(Result):
         title = f"{counted(len(found), 'model')}{part}{'' if board == ALL else f': {board}'}"
         name = "board" if board == ALL else f"board_{board}"
         columns = _columns(min(self.top, len(found) - 1), self.versus)
-        return Table(name, title, columns, records(shown.assign(**ends)))
+        kinds = [other for other in self.rankings if other.startswith(f"{self.battles.by}: ")]
+        caption = OF_KINDS if kinds[:1] == [board] else ""
+        return Table(name, title, columns, records(shown.assign(**ends)), caption)
 
     def bias_table(self) -> Table:
         """What side and style are worth."""
@@ -192,13 +201,13 @@ class Leaderboard(Result):
 
     def sentences(self) -> list[str]:
         """How the figures of a board are to be read."""
+        from sparse_prefgp.analysis.rank_sets import about_ranks
+
         ranking = self.rankings[ALL]
-        percent = f"{100 * self.level:g} %"
         equal = "sides" if self.biases.empty else "sides, " + ", ".join(self.battles.style)
         text = [
-            f"Intervals hold {percent}, of the distance from the average of the models; ranks that "
-            f"are not ruled out hold {percent} each, likely ones are those of {percent} of the "
-            "joint samples. The first model of a group cannot be told apart from any other in it.",
+            f"Intervals hold {100 * self.level:g} %, of the distance from the average of the "
+            f"models. {about_ranks(self.level)}",
             f"Against {self.versus}: expected score in a battle, a tie counting half, at equal "
             f"{equal.rstrip(', ')} and to a judge of the model's own noise.",
         ]
@@ -239,6 +248,8 @@ class Leaderboard(Result):
 
         :param command: how to make it again.
         """
+        from sparse_prefgp.analysis.verdicts import abstention_table
+
         first, rest = self.table(), [name for name in self.rankings if name != ALL]
         sections = [
             Section(sentences=[self.conclusion]),
@@ -258,7 +269,8 @@ class Leaderboard(Result):
             words = [one for one in told if isinstance(one, str)]
             tables = [one for one in told if not isinstance(one, str)]
             sections.append(Section(part.title, words, tables=tables))
-        sections.append(Section("Which verdicts to rely on", sentences=[self.reliance]))
+        curve = [abstention_table(self.abstention)] if self.abstention else []
+        sections.append(Section("Which verdicts to rely on", [self.reliance], tables=curve))
         if (read_as := self.table_of.read_as) is not None:
             reading = [f"{line}." for line in read_as.lines()]
             reading += [note for note in self.notes if not is_warning(note)]
@@ -331,11 +343,13 @@ class Leaderboard(Result):
 
         place = Path(folder)
         check_board_folder(place, overwrite)
-        files = files_of(self.model)
+        files, roles = files_of(self.model), self.battles.roles
+        about = [name for name in (roles.category, roles.task) if name is not None]
+        of_votes = {name: self.table_of.context[name].to_numpy() for name in about}
         texts = {
             BOARD: csv_of(self.frame),
             **{f"{part.name}.csv": csv_of(part.result.to_frame()) for part in self.parts_of},
-            TRUST: csv_of(votes_by_surprise(self.model)),
+            TRUST: csv_of(votes_by_surprise(self.model, **of_votes)),
             LATEX: self.to_latex(),
             PAGE: as_html(self.report(command_line())),
         }
@@ -374,7 +388,7 @@ def _check_contents(folder: Path) -> None:
 def leaderboard(
     battles: Any,
     *,
-    style: Sequence[str] = (),
+    style: str | Sequence[str] = (),
     by: str | None = None,
     top: int = 5,
     anchor: Any = None,
@@ -432,19 +446,21 @@ def leaderboard(
         if place is not None:
             check_board_folder(place, overwrite)
         asked = {"judge": judge, "category": category, "task": task, "date": date}
+        settings = FitSettings(
+            max_iterations=max_iterations, integrate=integrate, seed=seed, test_fraction=0.0
+        )
         said: list[str] = []
         with heard(said):
-            opened = Battles.opened(battles, style, asked, form or Form(**columns))
-        if by is not None:
-            kinds_in(opened, by)
-        options = {"max_iterations": max_iterations, "integrate": integrate, "seed": seed}
-        table, fitted = _fitted(opened, reporter, options, anchor, prices)
-        fitted = replace(fitted, notes=(*said, *fitted.notes))
+            opened = Battles.opened(battles, style, asked, form or Form(**columns), by)
+            table = opened.read()
+        _check_anchor(anchor, models_of(table)[1])
+        if prices is not None:
+            _check_prices(prices, opened, table)
+        fitted = _fitted(opened, table, settings, reporter)
         found = _told(
             opened,
             table,
-            fitted,
-            by=by,
+            replace(fitted, notes=(*said, *fitted.notes)),
             top=top,
             anchor=anchor,
             level=level,
@@ -458,33 +474,20 @@ def leaderboard(
 
 def _fitted(
     battles: Battles,
-    reporter: Reporter | None,
-    options: Mapping[str, Any],
-    anchor: Any = None,
-    prices: Any = None,
-) -> tuple[DuelTable, FitOutput]:
-    """The battles as they were read, and the model of all of them.
-
-    :raises ValueError: an anchor that is none of the models; prices of who is no judge.
-    """
-    said: list[str] = []
-    with heard(said):
-        table = battles.read()
-    _check_anchor(anchor, models_of(table)[1])
-    if prices is not None:
-        _check_prices(prices, battles, table)
+    table: DuelTable,
+    settings: FitSettings,
+    reporter: Reporter | None = None,
+) -> FitOutput:
+    """The model of all battles of a table."""
     category = battles.roles.category
     judge = battles.roles.judge if battles.has_judges else None
-    leans = ((judge, SIDE),) if judge and SIDE in table.events.covariate_names else ()
-    settings = FitSettings(
+    terms = replace(
+        settings,
         kernel="item" if category is None else f"item+item*{category}",
-        test_fraction=0.0,
         noise_by_group=judge is not None,
-        leans=leans,
-        **options,
+        leans=((judge, SIDE),) if judge and SIDE in table.events.covariate_names else (),
     )
-    fitted = run_fit(Sources(answers=table), settings, reporter=reporter)
-    return table, replace(fitted, notes=(*said, *fitted.notes))
+    return run_fit(Sources(answers=table), terms, reporter=reporter)
 
 
 def _name_of(anchor: Any) -> str | None:
@@ -502,7 +505,7 @@ def _check_anchor(anchor: Any, models: Sequence[Any]) -> None:
 
 def _check_prices(prices: Any, battles: Battles, table: DuelTable) -> None:
     """Refuse prices of who is no judge, before anything is fitted."""
-    from sparse_prefgp.analysis.settling import priced
+    from sparse_prefgp.analysis.prices import priced
 
     judge = table.events.judge
     if judge is None or not battles.has_judges:
@@ -518,7 +521,6 @@ def _told(
     table: DuelTable,
     fitted: FitOutput,
     *,
-    by: str | None,
     top: int,
     anchor: Any,
     level: float,
@@ -530,6 +532,7 @@ def _told(
     from sparse_prefgp.analysis.judges import judges as judges_of
     from sparse_prefgp.analysis.ranking import rank
     from sparse_prefgp.analysis.settling import settled
+    from sparse_prefgp.analysis.trust import own_abstention
 
     model, seed = fitted.model, fitted.settings.seed
     number = len(models_of(table)[1])
@@ -553,14 +556,14 @@ def _told(
         for label in labels:
             where = {category: label}
             rankings[f"{category}: {label}"] = rank(quick, at=where, rng=seeded(seed), **how)
-    kinds = {} if by is None else kinds_in(battles, by)
+    kinds = battles.kinds
     if len(kinds) == 1:
         notes.append(
-            f"The column {by!r} of kinds has one label, {next(iter(kinds))!r}: its board is that "
-            "of all battles (--by)."
+            f"The column {battles.by!r} of kinds has one label, {next(iter(kinds))!r}: its board "
+            "is that of all battles (--by)."
         )
-    elif by is not None:
-        of_kinds, odd = _of_kinds(battles, by, fitted.settings, how)
+    elif kinds:
+        of_kinds, odd = _of_kinds(battles, fitted.settings, how)
         rankings |= of_kinds
         notes += odd
     stated = _name_of(anchor)
@@ -570,7 +573,8 @@ def _told(
         parts.append(Part("judges", "The judges", judges_of(model, level=level)))
     if audited:
         said, of = table.context, category or battles.only_audited
-        audited_as = audit(model, said, date=battles.days(said), category=of, by=by, level=level)
+        days = battles.days(said)
+        audited_as = audit(model, said, date=days, category=of, by=battles.by, level=level)
         parts.append(Part("audit", "What bends it, and what is clean", audited_as))
     settling = settled(model, most, prices=prices, rng=seeded(seed))
     parts.append(Part("settled", "What next", settling, 20))
@@ -593,6 +597,7 @@ def _told(
         table_of=table,
         battles=battles,
         seen=_seen(table, first["model"].tolist()),
+        abstention=own_abstention(model),
         conclusion=in_words,
         versus=versus,
         top=most,
@@ -602,22 +607,22 @@ def _told(
 
 
 def _of_kinds(
-    battles: Battles, by: str, settings: FitSettings, how: Mapping[str, Any]
+    battles: Battles, settings: FitSettings, how: Mapping[str, Any]
 ) -> tuple[dict[str, Ranking], list[str]]:
     """Boards of the battles of each label, and what is odd of them, a sentence each."""
     from sparse_prefgp.analysis.ranking import rank
 
     found, small, notes = {}, [], []
-    options = {name: getattr(settings, name) for name in ("max_iterations", "integrate", "seed")}
-    anchor = _name_of(how["anchor"])
-    for label, number in kinds_in(battles, by).items():
+    by, anchor = battles.by, _name_of(how["anchor"])
+    for label, number in battles.kinds.items():
         if number < LEAST_OF_KIND:
             small.append(label)
             continue
-        own, board = battles.of_label(by, label), f"{by}: {label}"
+        own, board = battles.of_kind(label), f"{by}: {label}"
         with warnings.catch_warnings():  # what there is to say was said of all battles
             warnings.simplefilter("ignore")
-            table, fitted = _fitted(own, None, options)
+            table = own.read()
+            fitted = _fitted(own, table, settings)
         models = models_of(table)[1]
         asked = {**how, "top_k": min(how["top_k"], len(models) - 1)}
         if anchor is not None and anchor not in {id_text(name) for name in models}:
@@ -668,15 +673,14 @@ def conclusion(board: Any, level: float, all_tied: bool = False) -> str:
     if board["group"].isna().any():
         return f"{names[0]} leads by expected utility; how sure that is was not asked."
     tied = int((board["group"] == 1).sum())
-    sure = f"at {100 * level:g} %"
+    sure = f"by the ranks not ruled out at {100 * level:g} %"
     if tied == 1:
-        ahead = f"{names[0]}, ahead of {names[1]}"
-        return f"A clear winner: {ahead}; no other model can be the first, {sure}."
+        return f"A clear winner, {sure}: {names[0]}, ahead of {names[1]}."
     shown = and_so(names[:tied]) if tied <= _NAMED else f"{', '.join(names[:_NAMED])} and others"
     if tied > MOST_TIED * count and tied > 2:
         return (
-            f"Not enough votes: {tied} of {count} models cannot be told apart from the first, "
-            f"{names[0]}, {sure}."
+            f"Not enough votes: {sure}, {tied} of {count} models cannot be told apart from the "
+            f"first, {names[0]}."
         )
     return f"A tie at the top of {tied} models, {sure}: {shown}."
 

@@ -24,8 +24,16 @@ from sparse_prefgp.analysis.audit_families import LeftOut, Round
 from sparse_prefgp.analysis.audit_result import KINDS, REFITTED
 from sparse_prefgp.analysis.audit_run import discoveries, with_columns
 from sparse_prefgp.analysis.board_votes import Votes
+from sparse_prefgp.analysis.judges import judges
 from sparse_prefgp.analysis.one_step import Board
-from sparse_prefgp.analysis.verdict_scores import TIED, WON, Verdicts, at_least, upper_tail
+from sparse_prefgp.analysis.verdict_scores import (
+    TIED,
+    WON,
+    Verdicts,
+    agreement,
+    at_least,
+    upper_tail,
+)
 from sparse_prefgp.covariances import ItemTimes, SameLevel
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.io import read_table
@@ -216,6 +224,31 @@ def test_verdicts_and_their_slopes(board: Board) -> None:
     np.testing.assert_allclose(verdicts.by_margin, slopes("margin"), atol=1e-7)
     far = Verdicts.of(np.array([60.0, -60.0]), np.zeros(2), np.ones(2), np.full(2, 0.3))
     assert np.all(np.isfinite(far.by_noise)) and np.all(far.p[[WON, 2], [1, 0]] == 0.0)
+
+
+def test_agreement_is_counted_vote_by_vote() -> None:
+    rng = np.random.default_rng(4)
+    mean, variance, counts = rng.normal(size=20), rng.uniform(0.1, 1.0, 20), rng.integers(1, 4, 20)
+    mean[:2] = 0.0  # of equals nobody names the better one
+    votes = agreed = expected = 0.0
+    won, _, lost = slow_audit.chances(mean, variance, 0.7, 0.4)
+    for i in range(2, 20):
+        votes += counts[i]
+        agreed += counts[i] * (mean[i] > 0.0)
+        expected += counts[i] * max(won[i], lost[i]) / (won[i] + lost[i])
+    found = agreement(mean, variance, 0.7, 0.4, counts)
+    assert found == pytest.approx((votes, agreed, expected / votes), rel=1e-12)
+    nobody = agreement(mean[:2], variance[:2], 0.7, 0.4, counts[:2])
+    assert nobody[:2] == (0.0, 0.0) and np.isnan(nobody[2])
+
+
+def test_a_reversed_judge_agrees_as_the_table_of_judges_says() -> None:
+    table = battles(1, ("reversed",))
+    model = fitted(table)
+    one = next(one for one in spg.audit(model).findings if one.kind == "reversed")
+    row = judges(model).frame.set_index("judge").loc[one.about]
+    assert one.size == pytest.approx(row["agreement"])
+    assert f"the noise lets expect an agreement of {row['expected']:.0%}." in one.advice
 
 
 def test_ties_are_added_up_exactly() -> None:

@@ -7,11 +7,9 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.judges import (
-    LinearForm,
-    agreements,
-    judges,
-)
+from sparse_prefgp.analysis.board_votes import Votes
+from sparse_prefgp.analysis.judges import judges
+from sparse_prefgp.analysis.one_step import Board
 from sparse_prefgp.analysis.verdict_scores import Verdicts
 from sparse_prefgp.models.integrated import IntegratedGP
 from tests.reference import slow_judges
@@ -54,17 +52,17 @@ def model_of(table: pd.DataFrame) -> spg.PreferenceGP:
 
 def test_sites_of_a_judge_are_removed_exactly() -> None:
     model = model_of(battles(40))
-    model.infer()
-    form, graph = LinearForm.of(model), model.graph
-    nu, tau = (part * graph.counts for part in model.inference.sites())
-    sizes = np.bincount(graph.groups)
-    assert sizes.max() > len(form.mean) >= sizes.min(), "both ways are taken"
+    board, graph = Board.of(Votes.of(model)), model.graph
+    sizes = np.bincount(board.votes.judge.numbers)
+    assert sizes.max() > len(board.posterior[0]) >= sizes.min(), "both ways are taken"
     for judge in range(4):
-        which = np.flatnonzero(graph.groups == judge)
-        mean, variance = form.without(tau, nu, which)
-        expected = slow_judges.without(model, judge)
-        np.testing.assert_allclose(mean, expected[0], atol=FIXED_POINT)
-        np.testing.assert_allclose(variance, expected[1], atol=FIXED_POINT)
+        rows, mean, variance = board.by_others(judge)
+        own = np.flatnonzero(graph.groups == judge)
+        place = np.searchsorted(own, graph.event_of_duel[rows])
+        behind, spread = slow_judges.without(model, judge)
+        assert len(rows) == graph.counts[own][graph.won[own]].sum()
+        np.testing.assert_allclose(mean, -behind[place], atol=FIXED_POINT)
+        np.testing.assert_allclose(variance, spread[place], atol=FIXED_POINT)
 
 
 def test_information_of_a_vote_is_that_of_differences() -> None:
@@ -110,7 +108,7 @@ def test_nobody_else_says_who_is_better_than_a_judge_alone() -> None:
     table = battles(60).assign(judge="ann")
     duels = spg.read(table, noise_by="judge", side=False).to_duels()
     model = spg.PreferenceGP(duels, spg.ItemEffect(), likelihood=spg.Probit(by="judge", margin=0.3))
-    assert agreements(model)[0, 0] == 0.0
+    assert Board.of(Votes.of(model)).agreement(0)[0] == 0.0
     frame = judges(model).frame
     assert frame[["agreement", "agreement_lower", "lean", "margin"]].isna().all(axis=None)
     assert not frame["reversed"].any()

@@ -215,7 +215,7 @@ def test_equal_items_share_a_row() -> None:
     assert "5 items on 3 rows" in str(found) and "copies" in str(found)
     same = rank(model, NEW[[0, 0, 0, 0]], samples=100)
     assert same.top_k == 1 and same.frame["p_best"].tolist() == [1.0]
-    with pytest.raises(ValueError, match="only 1 items with different features; give at most 1"):
+    with pytest.raises(ValueError, match="only 1 items that can be told apart; give at most 1"):
         rank(model, NEW[[0, 0, 0, 0]], top_k=2)
 
 

@@ -13,7 +13,16 @@ import pytest
 from scipy.special import ndtr
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.trust import frame_of, one_of_each, threshold, votes_by_surprise
+from sparse_prefgp.analysis.board_votes import Votes
+from sparse_prefgp.analysis.metrics import abstention_curve
+from sparse_prefgp.analysis.one_step import Board
+from sparse_prefgp.analysis.trust import (
+    frame_of,
+    one_of_each,
+    own_abstention,
+    threshold,
+    votes_by_surprise,
+)
 from sparse_prefgp.analysis.verdicts import score_parts
 from tests.reference import slow_trust as slow
 from tests.together import refused
@@ -158,10 +167,45 @@ def test_the_votes_by_surprise(made: Any) -> None:
     own = votes_by_surprise(model)
     with pytest.warns(UserWarning, match="equal to those that the model has learned from"):
         again = spg.evaluate(model, model.duels, trust=True)["votes"]
-    pd.testing.assert_frame_equal(own, again)
-    assert (own["tie"] * own["count"]).sum() == model.duels.num_ties
+    one_each = again.loc[again.index.repeat(again["count"])].drop(columns="count")
+    pd.testing.assert_frame_equal(own, one_each.reset_index(drop=True))
+    assert len(own) == 150 and own["tie"].sum() == model.duels.num_ties
+    tasks = np.arange(150)
+    by_task = votes_by_surprise(model, task=tasks).set_index("task")
+    ids, given = model.duels.item_ids, model.duels.given
+    for task, (one, other) in enumerate(given.pairs.tolist()):
+        assert tuple(by_task.loc[task, ["winner", "loser"]]) == (ids[one], ids[other])
+    some = spg.Duels(np.eye(3), [0, 1, 0], [1, 2, 1], counts=[2, 1, 3])
+    seen = votes_by_surprise(spg.PreferenceGP(some, gpflow.kernels.Linear()), task=["a", "b", "c"])
+    assert dict(zip(seen["task"], seen["count"], strict=True)) == {"a": 2, "b": 1, "c": 3}
     beside = spg.Duels(np.eye(2), [0, 1], [1, 0], covariates=[[30.0], [-7.0]])
     assert frame_of(beside)["covariate 0"].tolist() == [30.0, -7.0]
+
+
+def test_the_curve_of_own_votes_leaves_each_out() -> None:
+    rng = np.random.default_rng(2)
+    first, second = rng.integers(0, 4, 30), rng.integers(1, 4, 30)
+    sides = first, (first + second) % 4
+    ties, judge = rng.uniform(size=30) < 0.2, rng.choice(["ann", "ben"], 30)
+    duels = spg.Duels(np.eye(4), *sides, ties=ties, groups=judge.tolist())
+    likelihood = spg.Probit(by="judge", margin=0.3)
+    model = spg.PreferenceGP(duels, spg.ItemEffect(), likelihood=likelihood)
+    model.likelihood.noise_ratio.assign([0.5, 2.0])
+    votes = Votes.of(model)
+    logs = []
+    for vote in np.flatnonzero(~votes.tied):
+        left = Board.of(votes).without(np.arange(30) == vote)
+        mean, variance = (part[vote] for part in left.marginals)
+        noise, cut = votes.noise[votes.judge.numbers[vote]], votes.margin[0]
+        sd = np.sqrt(variance + noise)
+        won, lost = ndtr((mean - cut) / sd), ndtr((-mean - cut) / sd)
+        logs.append(np.log(won / (won + lost)))
+    wanted = {f"{share:g}": right for share, right in abstention_curve(logs).items()}
+    assert own_abstention(model) == pytest.approx(wanted, rel=IDENTITY)
+    assert 0.0 < wanted["1"] < 1.0
+    tied = spg.Duels(np.eye(2), [0], [1], ties=[True])
+    alike = spg.PreferenceGP(tied, spg.ItemEffect(), likelihood=spg.Probit(margin=0.3))
+    assert own_abstention(alike) == {}
 
 
 def test_tasks_of_duels_are_among_their_labels(made: Any) -> None:

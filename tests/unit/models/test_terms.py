@@ -404,7 +404,7 @@ def assert_alike(before: dict[str, gpflow.Parameter], after: dict[str, gpflow.Pa
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @pytest.mark.parametrize("terms", TERMS)
 @pytest.mark.covering(every=5)
-@pytest.mark.filterwarnings("ignore:.*gave one grade only")
+@pytest.mark.filterwarnings("ignore:The judge .* so that the prior decides")
 def test_kept_and_loaded(terms: str, likelihood: str, tmp_path: Path) -> None:
     said, probit = LIKELIHOODS[likelihood]
     people: dict[str, Any] = {}

@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from sparse_prefgp.cli.app import app
 
 MODELS, QUICK = 5, {"max_iterations": 3, "integrate": "no"}
+SURE = "by the ranks not ruled out at 90 %"
 ONE_FORM = "write all dates in the one form 2024-01-31"
 
 
@@ -55,7 +56,7 @@ def battles(number: int = 240, seed: int = 0, apart: float = 0.6) -> pd.DataFram
 def board() -> Leaderboard:
     return spg.leaderboard(
         battles(),
-        style=["length"],
+        style="length",
         by="kind",
         anchor=("m4", 900),
         top=2,
@@ -83,6 +84,11 @@ def test_a_board_says_who_is_best_and_how_sure(board: Leaderboard) -> None:
     text = str(board)
     assert text.startswith(board.conclusion) and "m4 has 900" in text
     assert "What bends a verdict" in text and "category: code" in text
+    flat = " ".join(text.split())
+    assert flat.count("fitted to their own battles alone") == 1
+    of_kinds = [board.table(board=name).caption != "" for name in board.rankings]
+    assert of_kinds == [False] * 3 + [True, False], "said of the first board of a kind"
+    assert "kind" not in board.table_of.read_as.unused, "of which there are boards"
     with pytest.raises(ValueError, match="board is 'poems'; choose from all"):
         board.board("poems")
 
@@ -118,12 +124,16 @@ def test_a_board_is_written_whole(board: Leaderboard, tmp_path: Path) -> None:
     trust = pd.read_csv(folder / "trust.csv")
     assert {*trust["winner"], *trust["loser"]} == {f"m{i}" for i in range(MODELS)}
     assert len(trust) == board.table_of.num_rows and trust["probability"].is_monotonic_increasing
+    for name in ("question_id", "category"):
+        assert sorted(trust[name]) == sorted(battles()[name]), "says which vote it is"
     frame = pd.read_csv(folder / "board.csv")
     assert len(frame) == 5 * MODELS and frame["board"].iloc[0] == "all"
     figures = json.loads((folder / "board.json").read_text())
     assert figures["program"] == "sparse-prefgp" and len(figures["judges"]["judges"]) == 3
     assert figures["conclusion"] == board.conclusion and len(figures["board"]) == 25
+    assert figures["abstention"]["0.1"] > figures["abstention"]["1"] > 0.5
     page = (folder / "board.html").read_text()
+    assert "If only the surest duels are answered" in page
     assert "evaluate --model FOLDER --duels new.csv --risk 0.1 --task question_id" in page
     assert page.count("data:image/svg+xml;base64,") == 4 and "<script" not in page
     assert all(f"m{i}" in page for i in range(MODELS))
@@ -186,9 +196,35 @@ def test_numbers_of_categories_are_labels() -> None:
     table = battles(60).assign(category=np.arange(60) % 3)
     read = Battles.opened(table, (), {}, Form()).read()
     assert (read.known.categorical, read.known.numeric) == (("category",), ())
-    table["category"] = table["category"].where(table.index > 0)
-    with pytest.raises(ValueError, match="'category' has a missing value in row 0"):
-        Battles.opened(table, (), {}, Form()).read()
+
+
+@pytest.mark.parametrize(
+    ("column", "remedy"),
+    [("judge", "--judge none"), ("category", "--category none"), ("kind", r"no --by")],
+)
+def test_empty_cells_of_a_column_that_is_read_are_refused(column: str, remedy: str) -> None:
+    table = battles(60)
+    table[column] = table[column].where(table.index > 0)
+    with pytest.raises(ValueError, match=rf"{column!r} has a missing value in row 0 .*{remedy}"):
+        Battles.opened(table, (), {}, Form(), by="kind")
+
+
+def test_categories_are_no_kinds_too() -> None:
+    with pytest.raises(ValueError, match="'category' is that of kinds and of the category; leave"):
+        Battles.opened(battles(60), (), {}, Form(), by="category")
+
+
+@pytest.mark.parametrize("name", ["length_a", "length_b"])
+def test_columns_of_sides_go_by_their_own_names(name: str) -> None:
+    table = battles(60)
+    table[name] = table[name].astype(object).where(table.index != 7, "long")
+    opened = Battles.opened(table, "length", {}, Form())
+    with pytest.raises(ValueError, match=f"The column {name!r} has 'long' in row 7"):
+        opened.read()
+    with pytest.raises(
+        ValueError, match="The covariate 'colour' is no column, nor are there two for"
+    ):
+        Battles.opened(table, "colour", {}, Form()).read()
 
 
 @pytest.mark.slow
@@ -306,6 +342,16 @@ def test_a_style_that_never_differs_is_left_out(behind: float, how: str) -> None
     assert opened.read().events.covariate_names == ("side",)
 
 
+def test_models_that_no_battle_links_are_named() -> None:
+    table = battles(60)
+    linked = Battles.opened(table, (), {}, Form())
+    assert "links" not in " ".join(odd_of(linked, linked.read()))
+    numbers = table["model_a"].str[1:].astype(int), table["model_b"].str[1:].astype(int)
+    within = Battles.opened(table[(numbers[0] < 2) == (numbers[1] < 2)], (), {}, Form())
+    notes = " ".join(odd_of(within, within.read()))
+    assert re.search(r"No chain of battles links (m0, m1|m1, m0) with the others: the", notes)
+
+
 def test_both_orders_are_two_votes_without_a_task_too() -> None:
     table = battles(1).drop(columns="question_id").assign(winner="model_a")
     turned = table.rename(columns={"model_a": "model_b", "model_b": "model_a"})
@@ -395,10 +441,10 @@ def rows(groups: list[int]) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        ([1, 2, 2], "A clear winner: m0, ahead of m1; no other model can be the first, at 90 %."),
-        ([1, 1, 2, 3], "A tie at the top of 2 models, at 90 %: m0 and m1."),
-        ([1, 1, 1, 2], "Not enough votes: 3 of 4 models cannot be told apart from the first, m0,"),
-        ([1] * 8 + [2] * 9, "A tie at the top of 8 models, at 90 %: m0, m1, m2, m3, m4, m5 and"),
+        ([1, 2, 2], f"A clear winner, {SURE}: m0, ahead of m1."),
+        ([1, 1, 2, 3], f"A tie at the top of 2 models, {SURE}: m0 and m1."),
+        ([1, 1, 1, 2], f"Not enough votes: {SURE}, 3 of 4 models cannot be told apart from the"),
+        ([1] * 8 + [2] * 9, f"A tie at the top of 8 models, {SURE}: m0, m1, m2, m3, m4, m5 and"),
     ],
 )
 def test_the_conclusion_is_a_sentence(groups: list[int], words: str) -> None:
