@@ -15,12 +15,11 @@ from typing import Any
 import gpflow
 import numpy as np
 import pytest
-from sparse_prefgp.learning.settling import Settling
 
 import sparse_prefgp as spg
 from sparse_prefgp.disk import kept_file
 from sparse_prefgp.learning.checkpoint import Checkpoint, Interrupted, RunState
-from sparse_prefgp.learning.lbfgs import Curvature, LbfgsState, go_on
+from sparse_prefgp.learning.lbfgs import Curvature, LbfgsState, Settling, go_on
 from sparse_prefgp.learning.optimise import OptimisationReport, Progress, optimise
 from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
 
