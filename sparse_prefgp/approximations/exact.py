@@ -32,12 +32,12 @@ from sparse_prefgp.covariances import (
     LowRankBesideColumns,
     LowRankOverSets,
 )
+from sparse_prefgp.covariances.choice_likelihood import SharedNoise
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.covariances.item_in_time import beside_time
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, with_rows
-from sparse_prefgp.covariances.multinomial_probit import SharedNoise
 from sparse_prefgp.covariances.pair_effect import (
     PairEffect,
     looks_of_pairs,

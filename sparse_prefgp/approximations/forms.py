@@ -44,11 +44,11 @@ from sparse_prefgp.covariances import (
     LowRankPlusBlocks,
     LowRankWithEffects,
 )
+from sparse_prefgp.covariances.choice_likelihood import SETS, SharedNoise
 from sparse_prefgp.covariances.item_effect import beside_effects
 from sparse_prefgp.covariances.item_in_time import beside_time
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.low_rank_effects import ItemsOfRows, places_of
-from sparse_prefgp.covariances.multinomial_probit import SETS, SharedNoise
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.residual import Term, Unexplained, ends_apart
 from sparse_prefgp.data.graph import DuelGraph, squared_distances

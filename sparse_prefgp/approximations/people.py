@@ -19,6 +19,7 @@ from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, FeaturesOf
 from sparse_prefgp.approximations.residual import Residual, ResidualOfDuels
 from sparse_prefgp.approximations.set_residual import pseudo_root
 from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
+from sparse_prefgp.covariances.choice_likelihood import SETS, Looks, SharedNoise
 from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.kernels import (
@@ -29,7 +30,6 @@ from sparse_prefgp.covariances.kernels import (
 )
 from sparse_prefgp.covariances.low_rank_buckets import spread
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows, undone
-from sparse_prefgp.covariances.multinomial_probit import SETS, Looks, SharedNoise
 from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.covariances.residual import (
     MAX_BLOCK,

@@ -15,8 +15,8 @@ from sparse_prefgp.approximations.forms import SummedApproximation
 from sparse_prefgp.approximations.people import features_of_sites, padded_for
 from sparse_prefgp.approximations.whitened import Whitened, whitened
 from sparse_prefgp.covariances import LowRankPlusBlocks
+from sparse_prefgp.covariances.choice_likelihood import SharedNoise
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.covariances.multinomial_probit import SharedNoise
 from sparse_prefgp.covariances.residual import (
     BLOCKS,
     PEOPLE,

@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelProblem, prior_variance
 from sparse_prefgp.approximations.residual import ResidualOfSites, shared_out
+from sparse_prefgp.covariances.choice_likelihood import Form, Looks, shared_noise_of
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.covariances.multinomial_probit import Form, Looks, shared_noise_of
 from sparse_prefgp.covariances.pair_effect import looks_of_pairs, pair_effect, shared_effects
 from sparse_prefgp.data.graph import DuelGraph, squared_distances
 from sparse_prefgp.support.arrays import FloatArray

@@ -25,10 +25,10 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState, WholeTerms
+from sparse_prefgp.covariances.choice_likelihood import PairLinks
 from sparse_prefgp.covariances.graph_inverse import GraphInverse
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
-from sparse_prefgp.covariances.multinomial_probit import PairLinks
 from sparse_prefgp.data.graph import DuelGraph, Laplacian, differences
 from sparse_prefgp.data.graph import incidence_transpose as back
 from sparse_prefgp.support.arrays import FloatArray

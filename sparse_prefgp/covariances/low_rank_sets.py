@@ -19,17 +19,17 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances.base import SequentialOverSites, SequentialState
+from sparse_prefgp.covariances.choice_likelihood import (
+    Looks,
+    LooksUnderSites,
+    StarsUnderSites,
+)
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
     Sums,
 )
 from sparse_prefgp.covariances.low_rank_buckets import check_sequential
-from sparse_prefgp.covariances.multinomial_probit import (
-    Looks,
-    LooksUnderSites,
-    StarsUnderSites,
-)
 from sparse_prefgp.covariances.pair_effect import Pairs, signs_of
 from sparse_prefgp.data.graph import differences, incidence_transpose
 from sparse_prefgp.support.arrays import FloatArray

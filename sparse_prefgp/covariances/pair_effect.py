@@ -8,9 +8,9 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.choice_likelihood import Form, Looks
 from sparse_prefgp.covariances.finite import FiniteKernel, positive, terms_of
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.covariances.multinomial_probit import Form, Looks
 from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 

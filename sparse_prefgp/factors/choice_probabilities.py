@@ -7,7 +7,7 @@ best is the largest y. Sets of different sizes are padded to k columns with any 
 Where utilities are independent, or share a part that cancels, each probability is a chain of
 integrals over one variable, exact to rounding. Otherwise it is an orthant of differences
 (`sparse_prefgp.factors.orthants`). These are of predictions; in training each answer is rows of one
-look, `sparse_prefgp.covariances.multinomial_probit`.
+look, `sparse_prefgp.covariances.choice_likelihood`.
 
 Source: Thurstone (1927) with equal variances; the one integral of a choice as in Train (2009),
 section 5.6.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparse_prefgp.covariances.multinomial_probit import (
+from sparse_prefgp.covariances.choice_likelihood import (
     Form,
     Looks,
     LooksUnderSites,
