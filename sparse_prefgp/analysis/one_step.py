@@ -343,7 +343,8 @@ class Board:
 
     def agreement(self, judge: int) -> tuple[float, float, float]:
         """The `agreement` of a judge with all others, nothing being fitted again."""
-        (rows, *by_others), votes = self.by_others(judge), self.votes
+        rows, mean, variance = self.by_others(judge)
+        votes = self.votes
         at = judge if len(votes.noise) > 1 else 0  # one for all
         margin = 0.0 if votes.margin is None else votes.margin[at]
-        return agreement(*by_others, votes.noise[at], margin, votes.counts[rows])
+        return agreement(mean, variance, votes.noise[at], margin, votes.counts[rows])

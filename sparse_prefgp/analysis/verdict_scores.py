@@ -289,9 +289,9 @@ def agreement(
     :param counts: (t,) how often each was said.
     """
     sd = np.sqrt(np.maximum(variance, 0.0) + noise)
-    told = np.abs(mean) > _NOTHING * sd
-    far, sd, counts = np.abs(mean[told]), sd[told], counts[told]
+    unequal = np.abs(mean) > _NOTHING * sd
+    far, sd, counts = np.abs(mean[unequal]), sd[unequal], counts[unequal]
     right, wrong = ndtr((far - margin) / sd), ndtr((-far - margin) / sd)
     total = float(counts.sum())
     expected = float(counts @ (right / (right + wrong)) / total) if total else np.nan
-    return total, float(counts @ (mean[told] > 0.0)), expected
+    return total, float(counts @ (mean[unequal] > 0.0)), expected
