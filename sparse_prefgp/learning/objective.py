@@ -13,9 +13,8 @@ import tensorflow as tf
 from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.base import Traced
-from sparse_prefgp.models.parameters import assign_flat, flat_values, pieces_of
+from sparse_prefgp.models.parameters import assign_flat, flat_gradient, flat_values, pieces_of
 from sparse_prefgp.models.streaming import StreamedGP
-from sparse_prefgp.models.streaming.hyperparameters import flat_gradient
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support.arrays import FloatArray
 

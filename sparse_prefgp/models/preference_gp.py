@@ -23,7 +23,6 @@ from sparse_prefgp.approximations import (
 from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.in_time import exact_in_time
 from sparse_prefgp.covariances.by_features import ByFeatures
-from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import (
     ItemEffect,
@@ -62,6 +61,7 @@ from sparse_prefgp.models.checks import (
     warn_of_cancelling,
 )
 from sparse_prefgp.models.describing import described
+from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
@@ -301,27 +301,17 @@ class PreferenceGP(DuelGP):
 
         :param frozen: of copies, so that nothing kept from it changes when a parameter is assigned.
         """
-        tree = self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
-        kernel, mean_function, inducing, terms, likelihood = copy.deepcopy(tree) if frozen else tree
-        layout, by_features = self.graph.layout, None
-        if terms.by_features is not None:
+        tree, by_features = Hyperparameters(**self.parts, columns=self.inputs.columns), None
+        tree = copy.deepcopy(tree) if frozen else tree
+        if tree.terms.by_features is not None:
             by_features = ByFeatures(
                 self.duels.centred_people.values,
                 len(self.people.names),
-                tf.convert_to_tensor(terms.by_features),
+                tf.convert_to_tensor(tree.terms.by_features),
                 self.duels.num_features,
             )
-        return DuelProblem(
-            self.graph,
-            on_rows(kernel, layout, terms.kernels(self.inputs.columns)),
-            mean_on_rows(mean_function, layout),
-            inducing_variable=inducing,
-            logistic=not self.engine.link_function.has_normal_noise,
-            taste=None if terms.taste is None else on_rows(terms.taste, layout),
-            by_features=by_features,
-            centre=self.centre,
-            **likelihood.tensors(),
-        )
+        logistic = not self.engine.link_function.has_normal_noise
+        return tree.problem(self.graph, logistic=logistic, by_features=by_features)
 
     @as_written
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
@@ -460,11 +450,8 @@ def replace(
     check_kind("answers", duels, Duels, OF_DUELS)
     if model.centre is not None:
         check_shape("The items of answers", duels.items, "n", len(model.centre))
-    tree = {
-        name: getattr(model, name)
-        for name in ("kernel", "inducing_variable", "mean_function", "terms", "likelihood")
-    }
-    tree = tree if shared else copy.deepcopy(tree)
+    tree = model.parts if shared else copy.deepcopy(model.parts)
+    centre = tree.pop("centre")
     if slices is not None and (term := time_term(tree["kernel"])) is not None:
         term.slices = slices
     if parts.get("noise_variance") is not None and "likelihood" not in parts:
@@ -479,7 +466,7 @@ def replace(
     if not (parts.get("approximation") or model.approximation).needs_inducing:
         del tree["inducing_variable"]
     made = PreferenceGP(duels, **(tree | kept | parts))
-    made.centre = model.centre
+    made.centre = centre
     return made
 
 

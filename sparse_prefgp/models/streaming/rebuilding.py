@@ -12,10 +12,10 @@ from sparse_prefgp.covariances.kernels import between_inducing
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.codec import decoded
 from sparse_prefgp.models.describing import items_of_arrays, roles_of, value_of
+from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.streaming.algebra import size_of
 from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
-from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.model import SolvedParts, StreamedGP, StreamedResult
 from sparse_prefgp.models.terms import Terms
 from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
@@ -51,8 +51,8 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
         seen = replace(seen, label_names={labels[0]: seen.group_names or ()})
     parts["terms"] = Terms.of(parts["terms"], seen)  # from here on they know whose they are
     parts["likelihood"] = parts["likelihood"].on(seen)
-    levels = tuple(len(seen.label_names[column]) for column in labels)
-    parameters = Hyperparameters(**parts, covariates=seen.covariate_names, levels=levels)
+    levels = tuple(map(len, parts["terms"].names(seen).values()))
+    parameters = Hyperparameters.of_stream(parts, seen.covariate_names, levels)
     natural = arrays["natural"]
     prior = between_inducing(parameters.inducing_variable, parameters.kernel)
     approximation = value_of(APPROXIMATION, description["approximation"])

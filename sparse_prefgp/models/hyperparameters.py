@@ -1,16 +1,17 @@
-"""Kernel, mean function, noise, margin and inducing inputs, as one vector that parts are sent."""
+"""What a model is made of as one tree of parameters: by it a model is copied, frozen and saved, and
+one vector of it is sent to the parts of a stream.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self
 
 import gpflow
 import numpy as np
-import tensorflow as tf
 
-from sparse_prefgp.approximations.base import CompiledKernel, DuelProblem
+from sparse_prefgp.approximations.base import DuelProblem
 from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
 from sparse_prefgp.covariances.projected import num_features_of
 from sparse_prefgp.data.rows import RowLayout
@@ -20,59 +21,65 @@ from sparse_prefgp.models.parameters import assign_flat, flat_values
 from sparse_prefgp.models.terms import Columns, Terms
 from sparse_prefgp.support.arrays import FloatArray
 
-# What a model in chunks is made of, besides its approximation.
+# What a model has of it, by the names of its own attributes.
 PARTS = ("kernel", "mean_function", "inducing_variable", "terms", "likelihood", "centre")
 
 
 @dataclass(eq=False, repr=False)
 class Hyperparameters(gpflow.Module):
-    """Everything a part needs to know of a model, apart from its approximation."""
+    """All that a model is made of but its duels, its approximation and its engine."""
 
     kernel: gpflow.kernels.Kernel
     mean_function: gpflow.functions.MeanFunction | None
-    inducing_variable: gpflow.inducing_variables.InducingPoints
+    inducing_variable: gpflow.inducing_variables.InducingPoints | None
     terms: Terms
     likelihood: Probit
-    centre: FloatArray | None = None
-    covariates: tuple[str, ...] = ()
-    """Names of the covariates of the duels."""
-    levels: tuple[int, ...] = ()
-    """How many labels each of the columns has that terms look at."""
+    centre: FloatArray | None
+    columns: Columns
+    """Of the rows that kernels take."""
 
     def __post_init__(self) -> None:
         super().__init__()
 
+    @classmethod
+    def of_stream(
+        cls, parts: Mapping[str, Any], covariates: tuple[str, ...], levels: tuple[int, ...]
+    ) -> Self:
+        """Those of a model in chunks.
+
+        :param parts: by the names of `PARTS`.
+        :param covariates: names of those of the duels.
+        :param levels: how many labels each of the columns has that terms look at.
+        """
+        features = num_features_of(parts["inducing_variable"])
+        layout = RowLayout(features, covariates=len(covariates), levels=len(levels))
+        columns = Columns(layout, covariates, parts["terms"].labels, levels)
+        return cls(**parts, columns=columns)
+
     @property
     def size(self) -> int:
         """m + C + J, the number of inducing inputs, of coefficients, and of levels that lean."""
+        assert self.inducing_variable is not None
         kernels = self.terms.kernels(self.columns)
         own = sum(kernel.num_own(None) for kernel in kernels)
         return int(self.inducing_variable.num_inducing) + own
 
-    @property
-    def row_layout(self) -> RowLayout:
-        """What the columns of a row are."""
-        features = num_features_of(self.inducing_variable)
-        covariates, levels = len(self.covariates), len(self.levels)
-        return RowLayout(features, covariates=covariates, levels=levels)
+    def problem(self, graph: Any = None, **more: Any) -> DuelProblem:
+        """The model before any approximation, at the parameters as they are.
 
-    @property
-    def columns(self) -> Columns:
-        """Whose they are."""
-        return Columns(self.row_layout, self.covariates, self.terms.labels, self.levels)
-
-    def problem(self, compiled: CompiledKernel | None = None) -> DuelProblem:
-        """That of all chunks, at the parameters as they are; each chunk has its own graph."""
-        taste, layout = self.terms.taste, self.row_layout
+        :param graph: of the duels; None for that of all chunks, each of which has its own.
+        :param more: by the names of `DuelProblem`.
+        """
+        taste, layout = self.terms.taste, self.columns.layout
         return DuelProblem(
-            cast(Any, None),
+            graph,
             on_rows(self.kernel, layout, self.terms.kernels(self.columns)),
             mean_on_rows(self.mean_function, layout),
             inducing_variable=self.inducing_variable,
-            compiled=compiled,
             taste=None if taste is None else on_rows(taste, layout),
             centre=self.centre,
             **self.likelihood.tensors(),
+            **more,
         )
 
     def values(self) -> FloatArray:
@@ -89,29 +96,16 @@ class Hyperparameters(gpflow.Module):
         :raises ValueError: a class that was not given to `register`.
         """
         names, arrays = encoded(self)
-        columns = {"covariates": list(self.covariates), "levels": list(self.levels)}
-        return Description({**names, **columns}, arrays)
+        of_rows = {"covariates": list(self.columns.covariates), "levels": self.columns.levels}
+        return Description(names | of_rows, arrays)
 
 
 class Description(NamedTuple):
-    """Hyperparameters on their way to another process."""
+    """Hyperparameters of a stream as they are saved, and on their way to another process."""
 
     names: dict[str, Any]
     arrays: Mapping[str, np.ndarray]
 
     def rebuilt(self) -> Hyperparameters:
-        columns: dict[str, Any] = {key: tuple(self.names[key]) for key in ("covariates", "levels")}
-        return Hyperparameters(**decoded(self.names, self.arrays), **columns)
-
-
-def flat_gradient(
-    tape: tf.GradientTape, target: Any, variables: Any, upstream: Any = None
-) -> tf.Tensor:
-    """Gradient in all variables, one after the other, zero where there is none."""
-    gradients = tape.gradient(
-        target,
-        variables,
-        output_gradients=upstream,
-        unconnected_gradients=tf.UnconnectedGradients.ZERO,
-    )
-    return tf.concat([tf.reshape(tf.convert_to_tensor(g), [-1]) for g in gradients], 0)
+        covariates, levels = (tuple(self.names[name]) for name in ("covariates", "levels"))
+        return Hyperparameters.of_stream(decoded(*self), covariates, levels)
