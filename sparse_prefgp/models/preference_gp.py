@@ -60,12 +60,11 @@ from sparse_prefgp.models.checks import (
     scale_is_free,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import NotInMemory, SampledWins, Written
+from sparse_prefgp.models.known import NotInMemory, SampledWins
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.posterior import (
     Posterior,
@@ -287,13 +286,6 @@ class PreferenceGP(DuelGP):
             f"{self.graph.num_items} distinct items)"
         )
 
-    def described(self) -> Written:
-        """What `save` writes: a description for JSON, and the arrays that it names.
-
-        :raises ValueError: what a saved model cannot hold.
-        """
-        return described(self)
-
     # Evidence and training.
 
     def problem(self, frozen: bool = False) -> DuelProblem:
@@ -376,8 +368,7 @@ class PreferenceGP(DuelGP):
     def copied(self) -> PreferenceGP:
         """This model with parameters and sites of its own, of the same duels."""
         made = copy.copy(self)
-        parts = {name: x for name, x in vars(self).items() if isinstance(x, tf.Module | tuple)}
-        made.__dict__.update(copy.deepcopy(parts))
+        made.__dict__.update(copy.deepcopy(self.parts))
         made._sites_memory, made._known = SitesMemory(self.graph.num_sites), None
         made.traced = Traced()
         made.inference.start_from(*self.inference.sites())

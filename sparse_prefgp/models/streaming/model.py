@@ -36,7 +36,7 @@ from sparse_prefgp.models.checks import (
 from sparse_prefgp.models.hyperparameters import PARTS, Hyperparameters
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import NotInMemory, SampledWins, Written
+from sparse_prefgp.models.known import NotInMemory, SampledWins
 from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.parameters import pieces_of
@@ -45,7 +45,6 @@ from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.strangers import Strangers
-from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.inference import (
     PartsOptions,
@@ -329,13 +328,6 @@ class StreamedGP(DuelGP):
         names = self.terms.names(self.duels)
         levels = tuple(map(len, names.values()))
         return Hyperparameters.of_stream(self.parts, self.duels.covariate_names, levels)
-
-    def described(self) -> Written:
-        """What `save` writes: a description for JSON, and the arrays that it names.
-
-        :raises ValueError: what a saved model cannot hold.
-        """
-        return described(self)
 
     # Evidence and training.
 
