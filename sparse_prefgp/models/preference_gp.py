@@ -49,7 +49,6 @@ from sparse_prefgp.evidence import (
 from sparse_prefgp.factors.sites import totals
 from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.checks import (
-    check_engine,
     check_parts,
     check_size_of_people,
     check_time_memory,
@@ -57,6 +56,8 @@ from sparse_prefgp.models.checks import (
     checked_terms,
     inducing_points,
     likelihood_of,
+    of_engine,
+    of_noises,
     scale_is_free,
     warn_of_cancelling,
 )
@@ -127,10 +128,8 @@ class PreferenceGP(DuelGP):
         check_kind("duels", duels, Duels, OF_DUELS)
         if kernel is None:
             if duels.num_features:
-                raise ValueError(
-                    f"The items have {duels.num_features} features, but no kernel was given; give "
-                    "one, such as gpflow.kernels.Matern52()."
-                )
+                features = f"items with {duels.num_features} features"
+                raise together.refused(no_kernel=True, features_of_items=features)
             kernel = ItemEffect()
         engine = engine or ParallelEP()
         check_parts(kernel, mean_function, approximation or Exact(), engine, duels)
@@ -167,10 +166,9 @@ class PreferenceGP(DuelGP):
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
             small = exact_in_time(kernel) if term is not None else small
             approximation = Exact() if small or feature_part(kernel) is None else VFE()
-            check(approximation)
+        check(approximation, **of_noises(full))
         self.kernel, self.mean_function = kernel, mean_function
         self.likelihood = likelihood.on(duels)
-        check_engine(engine, full, self.likelihood)
         if taste is not None:
             check_size_of_people(full, duels.people_names or ())
         if approximation.needs_inducing and not approximation.has_blocks:
@@ -224,7 +222,7 @@ class PreferenceGP(DuelGP):
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
-        check_engine(engine, self.graph, self.likelihood)
+        self.allow(**of_engine(engine), **of_noises(self.graph))
         if self.graph.noises is not None and engine.one_by_one != self._engine.one_by_one:
             graph = _used(self.all_duels, self.approximation, engine, self.terms.taste is not None)
             self._given = dataclasses.replace(self._given, graph=graph)
