@@ -150,14 +150,13 @@ def things_of(
     likelihood: Probit,
 ) -> dict[str, Any]:
     """What a model is made of but its duels, by the names of `together.TABLE`."""
-    taste = next((term.kernel for term in terms if isinstance(term, Taste)), None)
-    kernels = [one for one in (kernel, taste) if one is not None]
+    tastes = [term.kernel for term in terms if isinstance(term, Taste)]
     in_time = time_term(kernel) is not None
     things = {
         "in_time": in_time,
         "still": not in_time,
-        "one_utility": taste is None,
-        "pair_effects": any(pair_effect(one) is not None for one in kernels),
+        "one_utility": not tastes,
+        "pair_effects": any(pair_effect(one) is not None for one in (kernel, *tastes)),
         **{term.thing: True for term in terms if term.thing is not None},
         **likelihood.things(),
         **of_engine(engine),
@@ -171,7 +170,7 @@ def things_of(
             "labels": approximation.labels is not None,
             "subset": not approximation.uses_all_duels and name,
             "endless_terms": not inducing and not exact_in_time(kernel),
-            "by_items": over == "items" and not inducing and taste is None,
+            "by_items": over == "items" and not inducing and not tastes,
             "by_duels": over == "duels" and inducing,
         }
     return things

@@ -159,13 +159,15 @@ class DuelPredictions:
         return Outcomes(self.likelihood, self.engine.link_function, mean, variance, judge)
 
     def allow(self, **asked: Any) -> None:
-        """Refuse what does not go together with this model, see `together.check`.
+        """Refuse what does not go together with this model, or with a `tf.function` that is being
+        traced, see `together.check`.
 
         :param asked: things asked of it, by name.
         :raises ValueError: the model has no form of one of them.
         """
         parts = self.approximation, self.kernel, self.engine, self.terms, self.likelihood
-        together.check(**things_of(*parts) | asked)
+        compiled = {"compiled": not tf.executing_eagerly()}
+        together.check(**things_of(*parts) | compiled | asked)
 
     @as_written
     def predict_choice(
