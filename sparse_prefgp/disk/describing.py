@@ -75,7 +75,7 @@ def described(model: PreferenceGP) -> Written:
     return description, arrays
 
 
-def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> PreferenceGP:
+def rebuilt(description: dict[str, Any], arrays: MutableMapping[str, np.ndarray]) -> PreferenceGP:
     """The model that `described` has described."""
     parts, data = decoded(description, arrays), description["duels"]
     kernel, centre = parts["kernel"], parts.pop("centre")
@@ -157,7 +157,7 @@ def described_as_any(model: DuelGP, result: InferenceResult, parts: Written) -> 
         "feature_names": duels.feature_names,
         "transform": None if duels.transform is None else duels.transform.to_dict(),
     }
-    description = {
+    description: dict[str, Any] = {
         "versions": versions(),
         "float": gpflow.default_float().__name__,
         "approximation": named_value(model.approximation, "The approximation"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -42,7 +42,7 @@ _SEEN = {
     "group_levels": "group_levels",
     "has_sets": "has_sets",
 }
-_READ_AS = {
+_READ_AS: dict[str, Callable[[Any], Any]] = {
     "levels": tuple,
     "covariate_names": tuple,
     "group_names": tuple,

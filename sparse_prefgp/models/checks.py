@@ -152,7 +152,7 @@ def things_of(
     """What a model is made of but its duels, by the names of `together.TABLE`."""
     tastes = [term.kernel for term in terms if isinstance(term, Taste)]
     in_time = time_term(kernel) is not None
-    things = {
+    things: dict[str, Any] = {
         "in_time": in_time,
         "still": not in_time,
         "one_utility": not tastes,

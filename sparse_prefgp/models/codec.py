@@ -89,7 +89,7 @@ class Encoder:
                 parameters[name] = self.parameter(held, f"{where}, {name}")
             elif isinstance(held, tuple) and any(map(_is_parameter, held)):
                 parameters[name] = [self.parameter(one, f"{where}, {name}") for one in held]
-        result = {"kind": kind_of(made), **named(value, role)}
+        result: Json = {"kind": kind_of(made), **named(value, role)}
         result |= {"arguments": arguments, "parameters": parameters}
         if isinstance(value, gpflow.kernels.Kernel):
             dims, columns = value.active_dims, isinstance(value.active_dims, slice)

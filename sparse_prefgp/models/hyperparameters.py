@@ -104,7 +104,7 @@ class Description(NamedTuple):
     """Hyperparameters of a stream as they are saved, and on their way to another process."""
 
     names: dict[str, Any]
-    arrays: Mapping[str, np.ndarray]
+    arrays: dict[str, np.ndarray]
 
     def rebuilt(self) -> Hyperparameters:
         covariates, levels = (tuple(self.names[name]) for name in ("covariates", "levels"))
