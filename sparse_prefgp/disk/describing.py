@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -202,20 +202,25 @@ def _check_rebuilds(
 ) -> None:
     """A class may compute with more than its constructor's arguments; found before it is lost."""
     rows, inputs = as_float(model.graph.rows[:_ROWS_COMPARED]), model.inputs
+    features = rows[:, : model.duels.num_features]
 
-    def computed(part: Any) -> list[np.ndarray]:
-        if part is None:
-            return []
-        if isinstance(part, Term):
-            return [kernel(rows).numpy() for kernel in part.kernels(inputs.columns)]
-        if isinstance(part, gpflow.kernels.Kernel):
-            kernel = on_rows(part, inputs.layout)
-            return [kernel_matrix(kernel, rows).numpy(), kernel(rows, full_cov=False).numpy()]
-        return [np.asarray(part(rows[:, : model.duels.num_features]))]
+    def of_kernel(kernel: gpflow.kernels.Kernel) -> list[np.ndarray]:
+        kernel = on_rows(kernel, inputs.layout)
+        return [kernel_matrix(kernel, rows).numpy(), kernel(rows, full_cov=False).numpy()]
+
+    def of_mean(mean_function: Any) -> list[np.ndarray]:
+        return [] if mean_function is None else [np.asarray(mean_function(features))]
+
+    def of_term(term: Term) -> list[np.ndarray]:
+        return [kernel(rows).numpy() for kernel in term.kernels(inputs.columns)]
 
     again = decoded(description, arrays)
-    both = [(getattr(model, name), again[name]) for name in ("kernel", "mean_function")]
-    for one, two in (*both, *zip(model.terms, again["terms"], strict=True)):
+    parts: list[tuple[Any, Any, Callable[[Any], list[np.ndarray]]]] = [
+        (model.kernel, again["kernel"], of_kernel),
+        (model.mean_function, again["mean_function"], of_mean),
+        *((*both, of_term) for both in zip(model.terms, again["terms"], strict=True)),
+    ]
+    for one, two, computed in parts:
         if not all(map(np.array_equal, computed(one), computed(two))):
             raise ValueError(
                 f"The class {type(one).__name__} does not compute the same again from its "

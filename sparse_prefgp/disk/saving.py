@@ -53,9 +53,8 @@ def save(model: Predicts, path: str | os.PathLike[str]) -> None:
 
 def files_of(model: Any) -> dict[str, bytes]:
     """The files of a saved model by name; everything that can be refused is refused here."""
-    if isinstance(model, StreamedGP):
-        return model_files(*describing_streams.described(model))
-    description, arrays = describing.described(model.at_mode)
+    held = model.duels.held
+    description, arrays = (describing if held else describing_streams).described(model.at_mode)
     if isinstance(model, IntegratedGP):
         integrated, integral = model.described()
         description, arrays = description | integrated, arrays | integral
