@@ -3,57 +3,29 @@
 from __future__ import annotations
 
 import os
-import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gpflow
 import numpy as np
 
-from sparse_prefgp.approximations import (
-    PITC,
-    Approximation,
-)
-from sparse_prefgp.covariances.item_effect import item_effects, know_effects
-from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.disk import describing, describing_streams
 from sparse_prefgp.disk.folders import replaced_folder
 from sparse_prefgp.disk.model_folder import (
-    Arrays,
     check_model_place,
     damaged,
     model_files,
     read_model,
 )
-from sparse_prefgp.engines import (
-    InferenceResult,
-    Status,
-)
 from sparse_prefgp.models.base import DuelGP
-from sparse_prefgp.models.codec import decoded
-from sparse_prefgp.models.describing import (
-    STREAMED,
-    events_of_arrays,
-    from_bytes,
-    given_blocks,
-    items_of_arrays,
-    roles_of,
-    value_of,
-)
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.models.registry import UnknownClass
 from sparse_prefgp.models.streaming.model import StreamedGP
-from sparse_prefgp.models.streaming.rebuilding import rebuilt
 from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.machine import NotEnoughMemory
-from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
 
-# Of how many items next to inducing inputs a model knew the effects when files did not say it.
-_EFFECTS_BEFORE = 1000
 _FLOATS = ("float32", "float64")
 _LONGEST = 200  # what is said of the cause of damage
 
@@ -81,7 +53,12 @@ def save(model: Predicts, path: str | os.PathLike[str]) -> None:
 
 def files_of(model: Any) -> dict[str, bytes]:
     """The files of a saved model by name; everything that can be refused is refused here."""
-    return model_files(*model.described())
+    held = model.duels.held
+    description, arrays = (describing if held else describing_streams).described(model.at_mode)
+    if isinstance(model, IntegratedGP):
+        integrated, integral = model.described()
+        description, arrays = description | integrated, arrays | integral
+    return model_files(description, arrays)
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> None:
@@ -108,8 +85,8 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
             f"gpflow.config.set_default_float(np.{description['float']}) first."
         )
     try:
-        streamed = description.get("kind") == STREAMED
-        model = rebuilt(description, arrays) if streamed else _rebuilt(description, arrays)
+        streamed = description.get("kind") == describing_streams.STREAMED
+        model = (describing_streams if streamed else describing).rebuilt(description, arrays)
         if "integrated" in description:
             model = IntegratedGP.rebuilt(model, description["integrated"], arrays)
         if arrays.unread:
@@ -124,59 +101,3 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         reason = " ".join(f"{said}{error}".split()).rstrip(".")
         raise damaged(folder, reason[:_LONGEST]) from error
     return model
-
-
-def _rebuilt(description: dict[str, Any], arrays: Arrays) -> PreferenceGP:
-    """The model that `describing.described` has described."""
-    parts, data = decoded(description, arrays), description["duels"]
-    kernel, centre = parts["kernel"], parts.pop("centre")
-    items, people = items_of_arrays(data, arrays), from_bytes(arrays.get("people_features"))
-    if people is not None:
-        made, names = people["transform"], people["names"]
-        people = PeopleFeatures(
-            tuple(names),
-            np.array(people["values"], dtype=np.float64).reshape(len(names), -1),
-            tuple(people["feature_names"]),
-            None if made is None else FeatureTransform.from_dict(made),
-        )
-    if "effects_of" not in data and item_effects(kernel):  # before, each row had one of its own
-        items = replace(items, item=None)
-    know_effects(kernel, data.get("effects_known", _EFFECTS_BEFORE))
-    events = events_of_arrays(data, arrays)
-    if description.get("lean_by_group") is not None:  # before, groups leaned
-        assert events.judge is not None
-        events = events.saying(labels={parts["terms"].labels[0]: events.judge})
-    duels = Duels.from_events(
-        items,
-        events,
-        people_features=people,
-        roles=roles_of(data),
-    )
-    entry = description["engine"]
-    if entry["type"] == "PartitionedEP":  # before, in memory too, with the steps of ParallelEP
-        kept = {k: x for k, x in entry["fields"].items() if k not in ("parts", "local_sweeps")}
-        entry = {"type": "ParallelEP", "fields": kept}
-    engine = value_of(ENGINE, entry)
-
-    def build(approximation: Approximation) -> PreferenceGP:
-        with warnings.catch_warnings():  # whoever saved the model has been warned of its kernel
-            warnings.simplefilter("ignore")
-            return PreferenceGP(duels, approximation=approximation, engine=engine, **parts)
-
-    model = build(_approximation(description["approximation"], arrays))
-    if "blocks" in arrays and not np.array_equal(given_blocks(model), arrays["blocks"]):
-        # Another version of k-means finds others; the sites belong to those that were saved.
-        model = build(PITC(arrays["blocks"]))
-    model.centre = centre
-    inference = dict(description["inference"])
-    inference["status"] = Status[inference["status"]]
-    model.inference.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
-    return model
-
-
-def _approximation(entry: dict[str, Any], arrays: Arrays) -> Approximation:
-    fields = entry["fields"]
-    if isinstance(fields.get("blocks"), list):
-        labels = [fields["blocks"][number] for number in arrays["blocks"]]
-        entry = {**entry, "fields": {**fields, "blocks": labels}}
-    return value_of(APPROXIMATION, entry)

@@ -16,9 +16,8 @@ from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.base import Traced
-from sparse_prefgp.models.parameters import assign_flat, flat_values, pieces_of
+from sparse_prefgp.models.parameters import assign_flat, flat_gradient, flat_values, pieces_of
 from sparse_prefgp.models.streaming import StreamedGP
-from sparse_prefgp.models.streaming.hyperparameters import flat_gradient
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter

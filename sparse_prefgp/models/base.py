@@ -23,6 +23,7 @@ from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.models.choosing import CHOSEN, forecast_of_sets
 from sparse_prefgp.models.coefficients import KnownCoefficients
+from sparse_prefgp.models.hyperparameters import PARTS
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.predicting import DuelPredictions
@@ -128,6 +129,11 @@ class DuelGP(DuelPredictions, Learned):
     computed; None in models saved before, which have them about the origin."""
     # Of the last inference. Neither tf.Module nor GPflow looks for parameters in a dataclass.
     _known: Inferred | None = None
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What it is made of but its duels, its approximation and its engine: all parameters."""
+        return {name: getattr(self, name) for name in PARTS}
 
     def _infer(self, restart: bool, watch: Any) -> tuple[Any, InferenceResult]:
         """Run inference at the parameters as they are: where it ended, and how.

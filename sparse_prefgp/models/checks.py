@@ -67,11 +67,9 @@ def check_parts(
     on_features = feature_part(kernel) if apart else kernel
     of_contexts = context_kernels(kernel)
     looking = [part for part in (on_features, *of_contexts) if part is not None]
-    if duels.num_features == 0 and looking:
-        raise ValueError(
-            f"The kernel {type(looking[0]).__name__} looks at features, but the items have none; "
-            "use ItemEffect() alone, or items with features."
-        )
+    for part in looking[:1]:
+        name = f"the kernel {type(part).__name__}, which looks at features,"
+        together.check(items_without_features=duels.num_features == 0, kernel_of_features=name)
     for label, function, shape in (
         (f"The kernel {type(kernel).__name__}", on_features, [2, 2]),
         *((f"The kernel {type(part).__name__}", part, [2, 2]) for part in of_contexts),
@@ -113,68 +111,88 @@ def check_together(
     :param people: of the duels; None where they are nobody's.
     :param about: sets.
     :param more: things by their names in `together.TABLE`.
-    :raises ValueError: see `together.TABLE`; a taste that shares parameters with the kernel.
+    :raises ValueError: see `together.TABLE`.
     """
-    taste = next((term.kernel for term in terms if isinstance(term, Taste)), None)
-    margin = likelihood.margin is not None
-    if taste is not None and set(map(id, taste.parameters)) & set(map(id, kernel.parameters)):
-        raise ValueError(
-            "kernel and taste share parameters, which would tie what all prefer to what one does; "
-            "give taste a kernel of its own."
-        )
-    kernels, levels = [one for one in (kernel, taste) if one is not None], duels.levels
-    even = levels is not None and len(levels) % 2 == 0
+    levels, even = duels.levels, duels.levels is not None and len(duels.levels) % 2 == 0
     tied = duels.num_ties or (levels is not None and not even)
-    effects, things = unheld_kernels(kernel), dict[str, Any]()
+    things = things_of(approximation, kernel, engine, terms, likelihood)
+    for term in terms:
+        things |= term.things(duels)
+    tastes, effects = [x.kernel for x in terms if isinstance(x, Taste)], unheld_kernels(kernel)
+    of_tastes = {id(parameter) for taste in tastes for parameter in taste.parameters}
+    things |= {
+        "item_effects": any(map(item_effects, (kernel, *tastes))),
+        "levels_of_items": any(isinstance(part, ItemEffect) for part in parts_of(kernel)),
+        "effects_by_kernel": effects and f"ItemTimes of {type(effects[0]).__name__}",
+        "effects_of_items_alone": feature_part(kernel) is None
+        and "a kernel of effects of items alone",
+        "shared_parameters": any(id(one) in of_tastes for one in kernel.parameters),
+        "duels_without_dates": duels.times is None,
+        "duels_of_nobody": people is None,
+        "sets": about.any,
+        "shares_of_answers": about.odd and f"the weight {about.odd:g} of an answer about a set",
+        "margins_or_ties": likelihood.margin is not None or about.others,
+        "ties": tied and f"{duels.num_ties or 'levels with'} ties",
+        "levels_without_a_tie": even,
+        "duels_without_ties": not duels.num_ties and levels is None,
+        "duels_without_judges": duels.group_names is None,
+        "duels_without_covariates": not duels.covariate_names,
+        "grades": levels is not None and len(levels) > 3,
+    }
+    together.check(**things | more)
+
+
+def things_of(
+    approximation: Approximation | None,
+    kernel: gpflow.kernels.Kernel,
+    engine: Any,
+    terms: Sequence[Term],
+    likelihood: Probit,
+) -> dict[str, Any]:
+    """What a model is made of but its duels, by the names of `together.TABLE`."""
+    tastes = [term.kernel for term in terms if isinstance(term, Taste)]
+    in_time = time_term(kernel) is not None
+    things: dict[str, Any] = {
+        "in_time": in_time,
+        "still": not in_time,
+        "one_utility": not tastes,
+        "pair_effects": any(pair_effect(one) is not None for one in (kernel, *tastes)),
+        **{term.thing: True for term in terms if term.thing is not None},
+        **likelihood.things(),
+        **of_engine(engine),
+    }
     if approximation is not None:
         name, inducing = approximation.name, approximation.needs_inducing
         over = getattr(approximation, "over", None)
-        things = {
+        things |= {
             "inducing": inducing and f"the inducing inputs of {name}",
             "blocks": approximation.has_blocks and f"{name}, which has blocks",
             "labels": approximation.labels is not None,
             "subset": not approximation.uses_all_duels and name,
             "endless_terms": not inducing and not exact_in_time(kernel),
-            "by_items": over == "items" and not inducing and taste is None,
+            "by_items": over == "items" and not inducing and not tastes,
             "by_duels": over == "duels" and inducing,
         }
-    together.check(
-        effects_of_items_alone=feature_part(kernel) is None
-        and "a kernel of effects of items alone",
-        effects_by_kernel=effects and f"ItemTimes of {type(effects[0]).__name__}",
-        **things,
-        **_of_engine(engine),
-        in_time=time_term(kernel) is not None,
-        duels_without_dates=duels.times is None,
-        duels_of_nobody=people is None,
-        pair_effects=any(pair_effect(one) is not None for one in kernels),
-        item_effects=any(map(item_effects, kernels)),
-        levels_of_items=any(isinstance(part, ItemEffect) for part in parts_of(kernel)),
-        sets=about.any,
-        shares_of_answers=about.odd and f"the weight {about.odd:g} of an answer about a set",
-        margins_or_ties=margin or about.others,
-        ties=tied and f"{duels.num_ties or 'levels with'} ties",
-        levels_without_a_tie=even,
-        duels_without_ties=not duels.num_ties and levels is None,
-        duels_without_judges=duels.group_names is None,
-        duels_without_covariates=not duels.covariate_names,
-        grades=levels is not None and len(levels) > 3,
-        **likelihood.things(),
-        **{name: thing for term in terms for name, thing in term.things(duels).items()},
-        **more,
-    )
+    return things
 
 
-def check_engine(engine: Any, graph: DuelGraph, likelihood: Probit) -> None:
-    """Refuse an engine that does not go together with a model, see `check_together`."""
-    noises = graph.noises
-    together.check(
-        **_of_engine(engine),
-        **likelihood.things(),
-        in_time=graph.layout.dated,
-        sets=noises is not None,
-        best_and_worst_at_once=noises is not None and bool(np.any(noises.own == 0.0)),
-    )
+def of_engine(engine: Any) -> dict[str, Any]:
+    """What an engine brings into a model, by the names of `together.TABLE`."""
+    name = f"the engine {engine!r}"
+    return {
+        "one_by_one": engine.one_by_one and name,
+        "logistic": not engine.link_function.has_normal_noise and f"logistic noise ({engine!r})",
+        "own_noise": getattr(engine, "site_power", None) != 1.0 and name,
+    }
+
+
+def of_noises(graph: DuelGraph) -> dict[str, Any]:
+    """Which noises the sites of a model have, by the names of `together.TABLE`."""
+    own = None if graph.noises is None else graph.noises.own
+    return {
+        "sets": own is not None,
+        "best_and_worst_at_once": own is not None and bool(np.any(own == 0.0)),
+    }
 
 
 def scale_is_free(model: Any) -> bool:
@@ -185,15 +203,6 @@ def scale_is_free(model: Any) -> bool:
     names = gpflow.utilities.parameter_dict(model.kernel)
     free = any(p.trainable for name, p in names.items() if "variance" in name)
     return free and isinstance(model.likelihood, Probit) and bool(model.likelihood.noise.trainable)
-
-
-def _of_engine(engine: Any) -> dict[str, Any]:
-    name = f"the engine {engine!r}"
-    return {
-        "one_by_one": engine.one_by_one and name,
-        "logistic": not engine.link_function.has_normal_noise and f"logistic noise ({engine!r})",
-        "own_noise": getattr(engine, "site_power", None) != 1.0 and name,
-    }
 
 
 # By what the numbers that a sweep keeps are multiplied: they may take .8 of what is free.
@@ -353,15 +362,14 @@ def likelihood_of(likelihood: Probit | None, noise_variance: float | None) -> Pr
 
     :raises ValueError: both, or what is no likelihood.
     """
-    if likelihood is None and noise_variance is None:
-        return Probit()
-    if likelihood is None:
+    short = noise_variance is not None
+    together.check(
+        likelihood=likelihood is not None,
+        noise_variance=short and f"noise_variance={noise_variance}",
+    )
+    if short:
         check_number("noise_variance", noise_variance, above=0.0, hint=USUAL_NOISE)
         return Probit(noise_variance)
+    likelihood = Probit() if likelihood is None else likelihood
     check_kind("likelihood", likelihood, Probit, "spg.Probit(noise, by=…, margin=…)")
-    if noise_variance is not None:
-        raise ValueError(
-            f"noise_variance is {noise_variance}, and there is a likelihood, which has its own "
-            f"noise; give likelihood=Probit({noise_variance}, …) alone."
-        )
     return likelihood

@@ -84,7 +84,7 @@ def set_posterior(model: Any, inputs: FloatArray, events: Answers) -> SetPosteri
     :param inputs: (n, D) rows as `predict_f` takes them.
     :raises NotEnoughMemory: more than is free.
     """
-    model.allow(choice=True, compiled=not tf.executing_eagerly())
+    model.allow(choice=True)
     events = as_known(model, events)
     at, mask = events.padded()
     b, k = at.shape
@@ -154,7 +154,7 @@ def sets_given(
     model: Any, X: Any, mask: Any, covariates: Any, labels: Any
 ) -> tuple[FloatArray, Answers, BoolArray]:
     """The alternatives that there are, sets of them, and which these are, (b, k)."""
-    model.allow(choice=True, compiled=not tf.executing_eagerly())
+    model.allow(choice=True)
     given = np.asarray(X, np.float64)
     if given.ndim != 3 or 0 in given.shape[:2]:
         raise ValueError(

@@ -16,6 +16,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from gpflow import functions
 
 from sparse_prefgp.covariances import markov
 from sparse_prefgp.covariances.projected import num_features_of, points_of
@@ -33,14 +34,14 @@ GROUPS = "group"
 
 
 # Arguments that GPflow's own functions keep under other names.
-_KEPT_ELSEWHERE: dict[tuple[str, str], Callable[[Any], Any]] = {
-    ("Additive", "first_part"): lambda f: f.add_1,
-    ("Additive", "second_part"): lambda f: f.add_2,
-    ("Product", "first_part"): lambda f: f.prod_1,
-    ("Product", "second_part"): lambda f: f.prod_2,
-    ("Polynomial", "degree"): lambda f: int(tf.reduce_max(tf.reduce_sum(f.powers, -1))),
-    ("Polynomial", "input_dim"): lambda f: int(f.powers.shape[1]),
-    ("Polynomial", "output_dim"): lambda f: int(f.w.shape[0]),
+_KEPT_ELSEWHERE: dict[tuple[type, str], Callable[[Any], Any]] = {
+    (functions.Additive, "first_part"): lambda f: f.add_1,
+    (functions.Additive, "second_part"): lambda f: f.add_2,
+    (functions.Product, "first_part"): lambda f: f.prod_1,
+    (functions.Product, "second_part"): lambda f: f.prod_2,
+    (functions.Polynomial, "degree"): lambda f: int(tf.reduce_max(tf.reduce_sum(f.powers, -1))),
+    (functions.Polynomial, "input_dim"): lambda f: int(f.powers.shape[1]),
+    (functions.Polynomial, "output_dim"): lambda f: int(f.w.shape[0]),
 }
 _ARRAYS = (np.ndarray, tf.Tensor, tf.Variable)
 # What of TensorFlow Probability parameters may have, and its base class.
@@ -70,19 +71,11 @@ class Encoder:
 
         :raises ValueError: a class that is not known, or something in it that cannot be written.
         """
-        kind = type(value)
-        result: Json = {
-            "kind": kind_of(kind),
-            **named(value, role),
-            "arguments": {},
-            "parameters": {},
-        }
-        where = f"{role} ({kind.__name__})"
-        kept_elsewhere = _KEPT_ELSEWHERE if kind_of(kind) == MEAN_FUNCTION else {}
-        for name, argument in _constructor(kind).items():
-            kept = kept_elsewhere.get((kind.__name__, name), attrgetter(name))
+        made, arguments, parameters = type(value), dict[str, Json](), dict[str, Any]()
+        where = f"{role} ({made.__name__})"
+        for name, argument in _constructor(made).items():
             try:
-                held = kept(value)
+                held = _KEPT_ELSEWHERE.get((made, name), attrgetter(name))(value)
             except AttributeError:
                 if argument.default is inspect.Parameter.empty:
                     raise ValueError(
@@ -90,21 +83,18 @@ class Encoder:
                         f"self.{name}, so that a saved model can be rebuilt."
                     ) from None
                 continue
-            result["arguments"][name] = self._argument(held, f"{where}, argument {name!r}", role)
+            arguments[name] = self._argument(held, f"{where}, argument {name!r}", role)
+        for name, held in vars(value).items():
+            if _is_parameter(held):
+                parameters[name] = self.parameter(held, f"{where}, {name}")
+            elif isinstance(held, tuple) and any(map(_is_parameter, held)):
+                parameters[name] = [self.parameter(one, f"{where}, {name}") for one in held]
+        result: Json = {"kind": kind_of(made), **named(value, role)}
+        result |= {"arguments": arguments, "parameters": parameters}
         if isinstance(value, gpflow.kernels.Kernel):
-            dims = value.active_dims
-            if isinstance(dims, slice):
-                ends = (dims.start, dims.stop, dims.step)
-                ends_as_read = [None if end is None else int(end) for end in ends]
-                result["active_dims"] = {"slice": ends_as_read}
-            else:
-                result["active_dims"] = {"columns": np.asarray(dims).tolist()}
-        for name, attribute in vars(value).items():
-            if _is_parameter(attribute):
-                result["parameters"][name] = self.parameter(attribute, f"{where}, {name}")
-            elif isinstance(attribute, tuple) and any(map(_is_parameter, attribute)):
-                several = [self.parameter(one, f"{where}, {name}") for one in attribute]
-                result["parameters"][name] = several
+            dims, columns = value.active_dims, isinstance(value.active_dims, slice)
+            ends = plain([dims.start, dims.stop, dims.step]) if columns else None
+            result["active_dims"] = {"slice": ends} if columns else {"columns": plain(dims)}
         return result
 
     def parameter(self, value: gpflow.Parameter, where: str) -> int:
@@ -302,12 +292,8 @@ def _is_parameter(value: Any) -> bool:
     return isinstance(value, gpflow.Parameter)
 
 
-# What a model is made of by the names of its attributes, and what messages call it.
-_MODULES = {
-    "kernel": "The kernel",
-    "mean_function": "The mean function",
-    "likelihood": "The likelihood",
-}
+# What of a model is one module or none, by the names of its attributes.
+_MODULES = ("kernel", "mean_function", "likelihood")
 # What messages of before called the parameters that judges have one each of.
 _OF_JUDGES_BEFORE = ("the noise ratios", "the scales of the cuts")
 
@@ -319,9 +305,9 @@ def encoded(model: Any) -> Written:
     """
     encoder = Encoder()
     parts: Json = {"centre": None if model.centre is None else model.centre.tolist()}
-    for name, what in _MODULES.items():
-        value = getattr(model, name)
-        parts[name] = None if value is None else encoder.module(value, what)
+    for name in _MODULES:
+        value, role = getattr(model, name), f"The {name.replace('_', ' ')}"
+        parts[name] = None if value is None else encoder.module(value, role)
     parts["terms"] = [encoder.module(term, "A term") for term in model.terms]
     points = model.inducing_variable
     if points is not None:

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.models.posterior import each_difference
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.normals import Normals
@@ -81,9 +82,7 @@ class KnownCoefficients(Result):
         level = level_of_interval(level)
         names = model.duels.covariate_names
         if not names:
-            raise ValueError(
-                "The duels of the model have no covariates; give them (Duels(…, covariates=…))."
-            )
+            raise together.refused(coefficients=True, no_covariates="duels without covariates")
         layout, levels, labels = model.inputs.layout, model.duels.label_names, model.terms.labels
         effects, c = model.terms.effects(model.inputs.columns), len(names)
         # beta_c is what a row with x_c = 1 is above the same row without.

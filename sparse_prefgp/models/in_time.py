@@ -47,14 +47,16 @@ class InTimeModel(Generic[M]):
     @property
     def known(self) -> Dated:
         """When duels were."""
-        self.model.allow(trajectories=True)
+        if self.model._dated is None:  # looked at often, unlike what `allow` asks
+            self.model.allow(trajectories=True)
         return self.model._dated
 
     @property
     def term(self) -> ItemInTime:
         """The term of the kernel that moves."""
-        self.model.allow(trajectories=True)
         term = time_term(self.model.kernel)
+        if term is None:
+            self.model.allow(trajectories=True)
         assert term is not None
         return term
 

@@ -228,21 +228,20 @@ class IntegratedGP(PreferenceGP):
         return replace(each[0], mean=mean, variance=variance, jointly=jointly, normals=parts)
 
     def described(self) -> Written:
-        """What `save` writes: that of the mode, and of each point the values of all variables, the
-        sites and the weight."""
-        description, arrays = self.at_mode.described()
+        """What `save` writes besides the model at the mode: of each point the values of all
+        variables, the sites and the weight."""
         points = self.mixture.points
         for point in points:
             point.infer()
         sites = np.array([point.inference.sites() for point in points])
-        integral = {
+        arrays = {
             "integral_values": np.array([flat_values(point.variables) for point in points]),
             "integral_nu": sites[:, 0],
             "integral_tau": sites[:, 1],
             "integral_weights": self.weights,
         }
         said = None if self.integration is None else asdict(self.integration)
-        return {**description, "integrated": said}, {**arrays, **integral}
+        return {"integrated": said}, arrays
 
     @classmethod
     def rebuilt(

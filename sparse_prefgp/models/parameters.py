@@ -117,6 +117,19 @@ def assign_flat(values: FloatArray, variables: Sequence[tf.Variable]) -> None:
         variable.assign(piece)
 
 
+def flat_gradient(
+    tape: tf.GradientTape, target: Any, variables: Any, upstream: Any = None
+) -> tf.Tensor:
+    """Gradient in all variables, one after the other, zero where there is none."""
+    gradients = tape.gradient(
+        target,
+        variables,
+        output_gradients=upstream,
+        unconnected_gradients=tf.UnconnectedGradients.ZERO,
+    )
+    return tf.concat([tf.reshape(tf.convert_to_tensor(g), [-1]) for g in gradients], 0)
+
+
 def reach_of(parameter: gpflow.Parameter) -> tuple[float, float]:
     """What its transform can reach; infinite where it has none."""
     ends = []

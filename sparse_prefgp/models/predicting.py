@@ -9,11 +9,11 @@ import numpy as np
 import tensorflow as tf
 from scipy.special import logsumexp
 
-from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.dated import Dated
 from sparse_prefgp.factors.choice_probabilities import choice_log_probabilities
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
+from sparse_prefgp.models.checks import things_of
 from sparse_prefgp.models.choosing import (
     BY_POINTS,
     EP,
@@ -24,7 +24,7 @@ from sparse_prefgp.models.choosing import (
 )
 from sparse_prefgp.models.in_time import InTimeModel
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.likelihood import MARGIN_ONLY, Outcomes, Probit
+from sparse_prefgp.models.likelihood import Outcomes, Probit
 from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.models.people import People
 from sparse_prefgp.models.posterior import Posterior, predictions
@@ -159,25 +159,15 @@ class DuelPredictions:
         return Outcomes(self.likelihood, self.engine.link_function, mean, variance, judge)
 
     def allow(self, **asked: Any) -> None:
-        """Refuse what does not go together with this model, see `together.check`.
+        """Refuse what does not go together with this model, or with a `tf.function` that is being
+        traced, see `together.check`.
 
         :param asked: things asked of it, by name.
         :raises ValueError: the model has no form of one of them.
         """
-        dated = self.inputs.layout.dated
-        things = {
-            "in_time": dated,
-            "still": not dated,
-            "tastes": self.terms.taste is not None,
-            "one_utility": self.terms.taste is None,
-            "logistic": not self.engine.link_function.has_normal_noise
-            and f"the engine {self.engine!r}",
-            "pair_effects": pair_effect(self.kernel) is not None,
-            "margin_only": self.likelihood.ties == MARGIN_ONLY,
-            "blocks": self.approximation.has_blocks,
-            "labels": self.approximation.labels is not None,
-        }
-        together.check(**{**things, **asked})
+        parts = self.approximation, self.kernel, self.engine, self.terms, self.likelihood
+        compiled = {"compiled": not tf.executing_eagerly()}
+        together.check(**things_of(*parts) | compiled | asked)
 
     @as_written
     def predict_choice(

@@ -23,7 +23,6 @@ from sparse_prefgp.approximations import (
 from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.in_time import exact_in_time
 from sparse_prefgp.covariances.by_features import ByFeatures
-from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import (
     ItemEffect,
@@ -50,7 +49,6 @@ from sparse_prefgp.evidence import (
 from sparse_prefgp.factors.sites import totals
 from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.checks import (
-    check_engine,
     check_parts,
     check_size_of_people,
     check_time_memory,
@@ -58,14 +56,16 @@ from sparse_prefgp.models.checks import (
     checked_terms,
     inducing_points,
     likelihood_of,
+    of_engine,
+    of_noises,
     scale_is_free,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.describing import described
+from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import NotInMemory, SampledWins, Written
+from sparse_prefgp.models.known import NotInMemory, SampledWins
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.posterior import (
     Posterior,
@@ -128,10 +128,8 @@ class PreferenceGP(DuelGP):
         check_kind("duels", duels, Duels, OF_DUELS)
         if kernel is None:
             if duels.num_features:
-                raise ValueError(
-                    f"The items have {duels.num_features} features, but no kernel was given; give "
-                    "one, such as gpflow.kernels.Matern52()."
-                )
+                features = f"items with {duels.num_features} features"
+                raise together.refused(no_kernel=True, features_of_items=features)
             kernel = ItemEffect()
         engine = engine or ParallelEP()
         check_parts(kernel, mean_function, approximation or Exact(), engine, duels)
@@ -168,10 +166,9 @@ class PreferenceGP(DuelGP):
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
             small = exact_in_time(kernel) if term is not None else small
             approximation = Exact() if small or feature_part(kernel) is None else VFE()
-            check(approximation)
+        check(approximation, **of_noises(full))
         self.kernel, self.mean_function = kernel, mean_function
         self.likelihood = likelihood.on(duels)
-        check_engine(engine, full, self.likelihood)
         if taste is not None:
             check_size_of_people(full, duels.people_names or ())
         if approximation.needs_inducing and not approximation.has_blocks:
@@ -225,7 +222,7 @@ class PreferenceGP(DuelGP):
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
-        check_engine(engine, self.graph, self.likelihood)
+        self.allow(**of_engine(engine), **of_noises(self.graph))
         if self.graph.noises is not None and engine.one_by_one != self._engine.one_by_one:
             graph = _used(self.all_duels, self.approximation, engine, self.terms.taste is not None)
             self._given = dataclasses.replace(self._given, graph=graph)
@@ -287,13 +284,6 @@ class PreferenceGP(DuelGP):
             f"{self.graph.num_items} distinct items)"
         )
 
-    def described(self) -> Written:
-        """What `save` writes: a description for JSON, and the arrays that it names.
-
-        :raises ValueError: what a saved model cannot hold.
-        """
-        return described(self)
-
     # Evidence and training.
 
     def problem(self, frozen: bool = False) -> DuelProblem:
@@ -301,27 +291,17 @@ class PreferenceGP(DuelGP):
 
         :param frozen: of copies, so that nothing kept from it changes when a parameter is assigned.
         """
-        tree = self.kernel, self.mean_function, self.inducing_variable, self.terms, self.likelihood
-        kernel, mean_function, inducing, terms, likelihood = copy.deepcopy(tree) if frozen else tree
-        layout, by_features = self.graph.layout, None
-        if terms.by_features is not None:
+        tree, by_features = Hyperparameters(**self.parts, columns=self.inputs.columns), None
+        tree = copy.deepcopy(tree) if frozen else tree
+        if tree.terms.by_features is not None:
             by_features = ByFeatures(
                 self.duels.centred_people.values,
                 len(self.people.names),
-                tf.convert_to_tensor(terms.by_features),
+                tf.convert_to_tensor(tree.terms.by_features),
                 self.duels.num_features,
             )
-        return DuelProblem(
-            self.graph,
-            on_rows(kernel, layout, terms.kernels(self.inputs.columns)),
-            mean_on_rows(mean_function, layout),
-            inducing_variable=inducing,
-            logistic=not self.engine.link_function.has_normal_noise,
-            taste=None if terms.taste is None else on_rows(terms.taste, layout),
-            by_features=by_features,
-            centre=self.centre,
-            **likelihood.tensors(),
-        )
+        logistic = not self.engine.link_function.has_normal_noise
+        return tree.problem(self.graph, logistic=logistic, by_features=by_features)
 
     @as_written
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
@@ -386,8 +366,7 @@ class PreferenceGP(DuelGP):
     def copied(self) -> PreferenceGP:
         """This model with parameters and sites of its own, of the same duels."""
         made = copy.copy(self)
-        parts = {name: x for name, x in vars(self).items() if isinstance(x, tf.Module | tuple)}
-        made.__dict__.update(copy.deepcopy(parts))
+        made.__dict__.update(copy.deepcopy(self.parts))
         made._sites_memory, made._known = SitesMemory(self.graph.num_sites), None
         made.traced = Traced()
         made.inference.start_from(*self.inference.sites())
@@ -460,11 +439,8 @@ def replace(
     check_kind("answers", duels, Duels, OF_DUELS)
     if model.centre is not None:
         check_shape("The items of answers", duels.items, "n", len(model.centre))
-    tree = {
-        name: getattr(model, name)
-        for name in ("kernel", "inducing_variable", "mean_function", "terms", "likelihood")
-    }
-    tree = tree if shared else copy.deepcopy(tree)
+    tree = model.parts if shared else copy.deepcopy(model.parts)
+    centre = tree.pop("centre")
     if slices is not None and (term := time_term(tree["kernel"])) is not None:
         term.slices = slices
     if parts.get("noise_variance") is not None and "likelihood" not in parts:
@@ -479,7 +455,7 @@ def replace(
     if not (parts.get("approximation") or model.approximation).needs_inducing:
         del tree["inducing_variable"]
     made = PreferenceGP(duels, **(tree | kept | parts))
-    made.centre = model.centre
+    made.centre = centre
     return made
 
 

@@ -110,8 +110,8 @@ class Term(gpflow.Module, metaclass=ABCMeta):
         """Kernels on rows of duels, each with finitely many coefficients."""
 
     def things(self, duels: Any) -> dict[str, Any]:
-        """What it brings into a model, by the names of `support.together`."""
-        return {} if self.thing is None else {self.thing: True}
+        """What it brings into a model besides its `thing`, by the names of `support.together`."""
+        return {}
 
     def __repr__(self) -> str:
         return described_by(self)
@@ -238,6 +238,8 @@ class EntryLevel(Term):
     :raises ValueError: a variance that is not above 0; a date that is no number.
     """
 
+    thing = "entry_level"
+
     def __init__(self, after: float | None = None, variance: Any = None) -> None:
         super().__init__()
         if after is not None:
@@ -246,11 +248,6 @@ class EntryLevel(Term):
 
     def on(self, duels: Any) -> Self:
         made = copy.copy(self)
-        if getattr(duels, "times", None) is None:
-            raise ValueError(
-                "EntryLevel asks when items had their first duels, and these have no dates; give "
-                "them (Duels(…, times=…), --time)."
-            )
         if made.after is None:
             first, last = float(np.min(duels.times)), float(np.max(duels.times))
             made.after = first + ENTERED_AFTER * (last - first)
@@ -261,11 +258,6 @@ class EntryLevel(Term):
         return made
 
     def kernels(self, columns: Columns) -> Sequence[TermOfDuels]:
-        if not columns.layout.dated:
-            raise ValueError(
-                "EntryLevel stands next to utilities that move in time, and the kernel has none; "
-                "add ItemInTime(spg.markov.Wiener()) to it, or leave EntryLevel out."
-            )
         assert self.after is not None
         return [EntryTerm(self.variance, columns.layout.date + 1, self.after)]
 
@@ -325,7 +317,7 @@ class Taste(Term):
         asked = self.by_features is not None
         unknown = getattr(duels, "people_features", None) is None
         new = asked and not isinstance(self.by_features, gpflow.Parameter)
-        return super().things(duels) | {"people_variance": new, "no_tastes_by_features": unknown}
+        return {"people_variance": new, "no_tastes_by_features": unknown}
 
 
 class Terms(tuple[Term, ...]):
@@ -377,10 +369,6 @@ class Terms(tuple[Term, ...]):
                 raise ValueError(
                     f"Two terms are effects of {by!r} times {covariate!r}; leave one of them out."
                 )
-
-    def things(self, duels: Any) -> dict[str, Any]:
-        """What they bring into a model, by the names of `support.together`."""
-        return {name: thing for term in self for name, thing in term.things(duels).items()}
 
     def parts(self, kind: type[Term]) -> list[Any]:
         """Those of a kind."""

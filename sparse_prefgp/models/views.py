@@ -10,7 +10,6 @@ from typing import Any, ClassVar, TypeVar
 
 import gpflow
 import numpy as np
-import tensorflow as tf
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph
@@ -18,7 +17,6 @@ from sparse_prefgp.engines import FixedPoint, ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.strangers import Strangers
-from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 M = TypeVar("M")
@@ -68,7 +66,7 @@ class Nobody(View):
     of_nobody = True
 
     def utility(self, model: Any) -> Posterior:
-        _check_eager(model.terms.by_features is not None)
+        model.allow(people=model.terms.by_features is not None)
         solution = model._solution()
         return solution.strangers.nobody(solution.posterior)
 
@@ -93,7 +91,7 @@ class Group(View):
     """(K,) among `model.people.names`."""
 
     def utility(self, model: Any) -> Posterior:
-        _check_eager()
+        model.allow(people=True)
         return model.people.known().group(self.numbers)
 
 
@@ -105,7 +103,7 @@ class Described(View):
     """(S,) about the mean of people with duels."""
 
     def utility(self, model: Any) -> Posterior:
-        _check_eager()
+        model.allow(people=True)
         solution = model._solution()
         return solution.strangers.described(self.features, solution.posterior)
 
@@ -121,7 +119,7 @@ class Met(View):
     """Of the person, by what was expected then."""
 
     def utility(self, model: Any) -> Posterior:
-        _check_eager()
+        model.allow(people=True)
         strangers = model._solution().strangers
         return self.found if strangers is self.strangers else self.meet(strangers)[0]
 
@@ -171,8 +169,3 @@ class Met(View):
                 stacklevel=3,
             )
         return cls(meet, strangers, found)
-
-
-def _check_eager(people: bool = True) -> None:
-    """Refuse what a traced graph cannot hold, which is what is known of people."""
-    together.check(compiled=not tf.executing_eagerly(), people=people)

@@ -119,6 +119,11 @@ CALLED = {
     "named_items": "duels that name items",
     "of_pairs": "what takes each duel by itself",
     "no_texts": "no column of texts (text=, --text)",
+    "no_kernel": "no kernel (kernel=)",
+    "kernel_of_features": "a kernel that looks at features",
+    "likelihood": "a likelihood (likelihood=)",
+    "shared_parameters": "parameters that are also the kernel's",
+    "entry_level": "a level of newcomers (EntryLevel)",
     "free_kernel_variance": "a trainable kernel variance",
     "free_noise_variance": "a trainable noise variance",
 }
@@ -166,6 +171,8 @@ TABLE: dict[str, dict[str, str]] = {
         "duels_of_nobody": "name the person of each (people=, --person)",
         "pair_effects": LEAVE,
         "approximations_of_one_utility": "use Exact(), VFE() or FITC()",
+        "shared_parameters": "they would tie what all prefer to what one does; give Taste a kernel "
+        "of its own",
         "lower_bounds": "use log_evidence() of VFE()",
     },
     "sets": {
@@ -226,13 +233,26 @@ TABLE: dict[str, dict[str, str]] = {
         "gradients_of_a_subset": f"a subset may lack some who judge; {LEAVE}",
     },
     "own_cuts": dict.fromkeys(("one_noise", "duels_without_ties"), LEAVE),
+    "entry_level": {
+        "duels_without_dates": "name their dates (times=, --time, columns=, --columns)",
+        "still": "leave it out, or add ItemInTime(spg.markov.Wiener()) to the kernel",
+    },
+    "likelihood": {
+        "noise_variance": "it has noise of its own; give likelihood=Probit(noise, …) alone"
+    },
     "covariate_variance": {"duels_without_covariates": LEAVE},
+    "coefficients": {"no_covariates": "give them (Duels(…, covariates=…))"},
     "people_variance": {"no_tastes_by_features": LEAVE},
     "integrate": {
         "dated_fit": f"that was not tried; {LEAVE}",
         "in_time": f"that was not tried; {LEAVE}",
     },
     "own_terms": {"auto": f"none is compared; {LEAVE}"},
+    "no_kernel": {"features_of_items": "give one, such as gpflow.kernels.Matern52()"},
+    "items_without_features": {
+        "kernel_of_features": "leave it out, for an effect of each item, or give items with "
+        "features"
+    },
     "effects_of_items_alone": {"inducing": NOTHING, "inducing_variable": NOTHING},
     "effects_by_kernel": {"inducing": f"use Exact() (--approximation exact), or {FINITE}"},
     "no_inducing": {

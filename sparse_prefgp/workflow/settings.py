@@ -309,10 +309,8 @@ class FitSettings:
         if _named(self.kernel) is not None:
             if self.kernel_choice.only_items and not self.kernel_choice.named_columns:
                 return self
-            raise ValueError(
-                f"The kernel {self.kernel_choice} looks at features, but the items have none; "
-                "leave it out, for an effect of each item, or give items with features."
-            )
+            name = f"the kernel {self.kernel_choice}, which looks at features,"
+            raise together.refused(items_without_features=True, kernel_of_features=name)
         return replace(self, kernel=ITEM_IN_TIME if self.dated and not self.kernel else "item")
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.disk import saving
+from sparse_prefgp.disk import describing
 from sparse_prefgp.support.machine import NotEnoughMemory
 from tests.damaging import DAMAGED_ARRAYS, Damaged, damages
 from tests.saved_models import KINDS, NEW, OTHERS, SAVED
@@ -68,6 +68,6 @@ def test_too_little_memory_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None
     def rebuilt(*_: Any) -> Any:
         raise NotEnoughMemory("The model needs more memory than there is.")
 
-    monkeypatch.setattr(saving, "_rebuilt", rebuilt)
+    monkeypatch.setattr(describing, "rebuilt", rebuilt)
     with pytest.raises(NotEnoughMemory, match=r"^The model needs"):
         spg.load(SAVED / "vfe")

@@ -461,9 +461,11 @@ CASES: dict[str, Case] = {
         write("items.csv", "item_id,team\n" + "\n".join(f"i{i},{i % 3}" for i in range(N)) + "\n"),
     ),
     "only ids, a kernel on features": Case(
-        FIT + " --kernel linear+item", ("linear+item looks at features",), only_ids
+        FIT + " --kernel linear+item", ("linear+item, which looks at features",), only_ids
     ),
-    "no items, a kernel on features": Case(ALONE + " --kernel se", ("se looks at features",)),
+    "no items, a kernel on features": Case(
+        ALONE + " --kernel se", ("se, which looks at features",)
+    ),
     "no items, inducing inputs": Case(ALONE + " --approximation vfe", ("exact",)),
     "no items, a number of inducing inputs": Case(
         ALONE + " --inducing 3", (sentence("effects_of_items_alone", "inducing_variable"),)

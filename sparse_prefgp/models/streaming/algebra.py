@@ -33,8 +33,9 @@ from sparse_prefgp.engines.propagation import ends, log_z_of, step
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, damp, totals
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
+from sparse_prefgp.models.hyperparameters import Hyperparameters
+from sparse_prefgp.models.parameters import flat_gradient
 from sparse_prefgp.models.streaming.gaussian import Natural, Size
-from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters, flat_gradient
 from sparse_prefgp.support.arrays import FloatArray
 
 _log = logging.getLogger(__name__)
@@ -177,7 +178,7 @@ class Algebra:
 
     def _problem(self) -> DuelProblem:
         """That of all chunks, at the parameters as they are."""
-        problem = self.parameters.problem(self._compiled)
+        problem = self.parameters.problem(compiled=self._compiled)
         if self._terms is None:
             return problem
         if self.over_items:

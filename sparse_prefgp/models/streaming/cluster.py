@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 
 from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels
+from sparse_prefgp.models.hyperparameters import Description
 from sparse_prefgp.models.streaming.algebra import Algebra
-from sparse_prefgp.models.streaming.hyperparameters import Description
 from sparse_prefgp.models.streaming.part import Part, Replies, Reply, Seen, Task, algebra_for
 from sparse_prefgp.models.streaming.rounds import NOT_HERE
 from sparse_prefgp.support.arrays import FloatArray

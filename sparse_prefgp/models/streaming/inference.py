@@ -15,10 +15,10 @@ from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.engines import PartitionedEP
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.base import same_objects
+from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.streaming.algebra import Algebra, size_of
 from sparse_prefgp.models.streaming.cluster import Cluster
-from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.part import Part, algebra_for
 from sparse_prefgp.models.streaming.rounds import Coordinator, InProcess, Pool
 from sparse_prefgp.support import together

@@ -33,9 +33,10 @@ from sparse_prefgp.models.checks import (
     likelihood_of,
     warn_of_cancelling,
 )
+from sparse_prefgp.models.hyperparameters import PARTS, Hyperparameters
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import NotInMemory, SampledWins, Written
+from sparse_prefgp.models.known import NotInMemory, SampledWins
 from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.parameters import pieces_of
@@ -44,9 +45,7 @@ from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.strangers import Strangers
-from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural
-from sparse_prefgp.models.streaming.hyperparameters import PARTS, Hyperparameters
 from sparse_prefgp.models.streaming.inference import (
     PartsOptions,
     StreamInference,
@@ -107,7 +106,7 @@ class SolvedParts:
         kernel, mean_function = problem.kernel, problem.mean_function
         if not self.total.size.levels:
             return Posterior(kernel, mean_function, whitened(problem).of_inputs, terms)
-        of_duels, layout = TermsOfDuels.of(kernel, None), self.parameters.row_layout
+        of_duels, layout = TermsOfDuels.of(kernel, None), self.parameters.columns.layout
         of_u = whitened(without_levels(problem, of_duels)).of_inputs
         beside = of_duels.features(lambda x: of_u(widened(x, layout)), None)
         return Posterior(kernel, mean_function, beside.whole, terms, beside=beside)
@@ -285,7 +284,7 @@ class StreamedGP(DuelGP):
 
     @property
     def inputs(self) -> Inputs:
-        return Inputs(self, self.hyperparameters().row_layout)
+        return Inputs(self, self.hyperparameters().columns.layout)
 
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
@@ -324,17 +323,9 @@ class StreamedGP(DuelGP):
 
     def hyperparameters(self) -> Hyperparameters:
         """All parameters, those of the model itself."""
-        parts = {name: getattr(self, name) for name in PARTS}
-        labels = self.terms.labels
-        levels = tuple(len(self.duels.label_names[column]) for column in labels)
-        return Hyperparameters(**parts, covariates=self.duels.covariate_names, levels=levels)
-
-    def described(self) -> Written:
-        """What `save` writes: a description for JSON, and the arrays that it names.
-
-        :raises ValueError: what a saved model cannot hold.
-        """
-        return described(self)
+        names = self.terms.names(self.duels)
+        levels = tuple(map(len, names.values()))
+        return Hyperparameters.of_stream(self.parts, self.duels.covariate_names, levels)
 
     # Evidence and training.
 

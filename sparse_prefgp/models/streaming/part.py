@@ -16,13 +16,13 @@ from sparse_prefgp.approximations.layout import choose_stream_layout
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines.propagation import MAX_LOCAL_SWEEPS
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
+from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.algebra import (
     Algebra,
     SiteSums,
     size_of,
 )
 from sparse_prefgp.models.streaming.gaussian import Natural
-from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.threads import in_order
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -136,7 +136,7 @@ def algebra_for(
     # Neither blocks nor tastes are those of items, nor covariates of sets.
     apart = approximation.has_blocks or parameters.terms.taste is not None
     sets = streams[0].scan.sets.any
-    over_items = not (apart or (sets and parameters.row_layout.covariates))
+    over_items = not (apart or (sets and parameters.columns.covariates))
     layout = choose_stream_layout(
         None if table is None or not over_items else table.num_items,
         max(stream.num_sites for stream in streams),

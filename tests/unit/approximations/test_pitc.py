@@ -18,7 +18,7 @@ from sparse_prefgp.covariances import low_rank_buckets
 from sparse_prefgp.data.answers import Answers, Codes
 from sparse_prefgp.data.buckets import bucketed
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.models import describing
+from sparse_prefgp.disk import describing
 from tests.cases import DUEL_CASES, case_duels, case_model, in_block, incidence, random_duels
 from tests.reference.regression import RegressionGP
 from tests.reference.slow_approximations import (

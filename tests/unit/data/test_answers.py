@@ -36,7 +36,7 @@ from sparse_prefgp.data.answers import (
 )
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.models.describing import described_events, events_of_arrays
+from sparse_prefgp.disk.describing import described_events, events_of_arrays
 from tests.tolerances import EVIDENCE, FIXED_POINT
 
 N = 9

@@ -344,7 +344,7 @@ def test_mistakes_of_the_model() -> None:
         model(terms=[spg.Lean("slot")])
     with pytest.raises(ValueError, match=r"variance of Coefficients is .*-1.0.*; give"):
         model(terms=[spg.Coefficients([1.0, -1.0])])
-    with pytest.raises(ValueError, match="have no covariates"):
+    with refused("coefficients", "no_covariates"):
         spg.PreferenceGP(bare, kernel()).coefficients()
     x = np.array(CASE["X"])
     with pytest.raises(ValueError, match="leave them out"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
+from tests.together import refused
 
 PAIRS = np.array([[0, 1], [1, 2], [0, 3], [2, 3], [0, 4], [1, 4], [4, 3], [2, 0], [1, 3], [0, 2]])
 DAYS = np.array([0.0, 30.0, 200.0, 230.0, 400.0, 430.0, 600.0, 630.0, 800.0, 1000.0])
@@ -62,11 +63,11 @@ def test_a_saved_one_answers_the_same(model: spg.PreferenceGP, tmp_path: Path) -
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"EntryLevel asks when .* no dates; give them"):
+    with refused("entry_level", "duels_without_dates"):
         spg.PreferenceGP(
             spg.Duels(np.empty((6, 0)), *PAIRS.T), spg.ItemEffect(), terms=[spg.EntryLevel()]
         )
-    with pytest.raises(ValueError, match=r"the kernel has none; add ItemInTime"):
+    with refused("entry_level", "still"):
         spg.PreferenceGP(duels(), spg.ItemEffect(), terms=[spg.EntryLevel()])
     with pytest.raises(ValueError, match=r"variance of an EntryLevel is -1.0"):
         spg.PreferenceGP(duels(), kernel(), terms=[spg.EntryLevel(variance=-1.0)])

@@ -322,7 +322,7 @@ def test_what_makes_no_sense_of_people(monkeypatch):
     duels, nobodys = duels_of("duels", 3), spg.Duels(ITEMS, [0, 1], [1, 2])
     shared = se(1.0)
     for taste, words in (
-        (shared, "share parameters"),
+        (shared, apart("tastes", "shared_parameters")),
         ("se", "kernel of a Taste is of type str"),
         (se(1.0) + spg.PairEffect(), apart("tastes", "pair_effects")),
     ):
