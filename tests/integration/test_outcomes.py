@@ -130,7 +130,8 @@ def test_predicted_pairs_have_the_tie_beside(model: spg.PreferenceGP) -> None:
 
 def test_groups_by_number_or_by_text_are_the_same(table: DuelTable) -> None:
     numbers = read_table(*frames(), groups="worth")  # 0.5 and 1
-    assert numbers.groups is not None and set(numbers.groups) == {"0.5", "1"}
+    judges = numbers.events.judge
+    assert judges is not None and set(judges.labels) == {"0.5", "1"}
     counted = table.saying(judge=Codes.of([7, 8] * (T // 2)))
     model = spg.PreferenceGP(
         counted.to_duels(), gpflow.kernels.Matern52(), likelihood=spg.Probit(by="judge", margin=0.4)

@@ -201,7 +201,7 @@ def test_saved_and_loaded_to_the_bit(tmp_path: Path) -> None:
         ({"ties": [True]}, r"ties has shape \(1,\); give \(24,\)"),
         ({"weights": np.full(PAIRS, -1.0)}, "weight of duel 0 is -1.0; give a positive"),
         ({"weights": ["x"] * PAIRS}, "weights is .*; give numbers"),
-        ({"groups": [None] * PAIRS}, "group of duel 0 is None; name each"),
+        ({"groups": [None] * PAIRS}, "The judge of duel 0 is None; name each"),
     ],
 )
 def test_malformed_judgements(change: dict[str, object], message: str) -> None:

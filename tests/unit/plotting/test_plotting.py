@@ -528,7 +528,7 @@ def test_coefficients_are_drawn_as_they_are(judges):
         assert names[2] == found.names[2 + furthest[0]]
         assert names[-1] == found.names[2 + furthest[-1]]
         assert "of 30" in ax.get_title(loc="left")
-    with pytest.raises(ValueError, match="no covariates"):
+    with pytest.raises(ValueError, match="without covariates"):
         plotting.coefficients(
             spg.PreferenceGP(spg.Duels(items, sides, sides + 1), gpflow.kernels.Linear())
         )
