@@ -143,16 +143,18 @@ def _curvature(model: Any, parts: list[Any]) -> FloatArray:
             found.append(float(np.sum(each.numpy() * rate)))
         return np.array(found)
 
-    before = [variance.numpy() for variance in variances]
+    # To the bit, which a value that went through a transform and back is not.
+    before = [inside.numpy() for inside in free]
     rows = []
     try:
-        for variance, value in zip(variances, before, strict=True):
+        for variance, inside, reached in zip(variances, free, before, strict=True):
+            value = variance.numpy()
             ends = [slopes_at(variance, value * np.exp(sign * _STEP)) for sign in (1.0, -1.0)]
-            variance.assign(value)
+            inside.assign(reached)
             rows.append((ends[0] - ends[1]) / (2.0 * _STEP))
     finally:
-        for variance, value in zip(variances, before, strict=True):
-            variance.assign(value)
+        for inside, reached in zip(free, before, strict=True):
+            inside.assign(reached)
         model.infer()
     found = np.array(rows)
     return 0.5 * (found + found.T)

@@ -133,7 +133,7 @@ def learn_own(
         return replace(both, own_lengthscales=kept)
     for kernel, one in before:
         own = kernel.lengthscales
-        if isinstance(own.transform, tfp.bijectors.Chain) and own.transform is not one.transform:
+        if own.transform is not one.transform:  # shared within groups, which no saved model names
             plain = LogParameter(own.numpy(), transform=one.transform, prior=own.prior)
             kernel.lengthscales = plain
     return replace(

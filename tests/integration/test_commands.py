@@ -144,7 +144,7 @@ def test_columns_that_say_nothing_are_named(folder: Path, tmp_path: Path) -> Non
     result = fit(tmp_path, tmp_path / "out", "--split", "time:day")
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
-    assert "columns of the duels not used venue " in said
+    assert "Not used: venue " in said
     assert "Note: The text column 'price' of items.csv is read as 13 categories, but most" in said
 
 

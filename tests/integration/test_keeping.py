@@ -150,7 +150,7 @@ def test_a_weight_that_runs_to_nothing(tmp_path: Path) -> None:
     """Thirty wines whose colour says nothing: the fit went to a variance of 0 and was lost."""
     out = tmp_path / "out"
     files = ("--items", DATA / "lost_fit_items.csv", "--duels", DATA / "lost_fit_duels.csv")
-    more = ("--approximation", "exact", "--out", out, "--report")
+    more = ("--approximation", "exact", "--priors", "none", "--out", out, "--report")
     result = CliRunner().invoke(app, [str(word) for word in ("fit", *files, *more)])
     assert result.exit_code == 0, result.output
     (limit,) = metrics(out)["fit"]["limits"]

@@ -91,6 +91,14 @@ def test_the_share_that_is_personal(
     np.testing.assert_allclose(variances(model), before, rtol=1e-12)
 
 
+def test_a_mixture_predicts_as_before_after_its_share(model: spg.PreferenceGP) -> None:
+    """Variances come back to the bit, not through a transform and back."""
+    mixture = spg.integrate(model, skip_below=0.0)
+    before = mixture.predict_f(model.duels.items)[0]
+    taste_share(mixture)
+    np.testing.assert_array_equal(mixture.predict_f(model.duels.items)[0], before)
+
+
 @pytest.mark.slow
 def test_the_curvature_is_that_of_the_loss(model: spg.PreferenceGP) -> None:
     """Against second differences of the loss itself, along logs of the variances."""

@@ -159,7 +159,7 @@ def test_separable_duels(noise: float, runs_away: bool) -> None:
     assert len(found) == runs_away
     if runs_away:
         assert f"{prior_over_noise(model):.0e} times its noise" in found[0]
-        assert "fix the kernel variance (gpflow.set_trainable) or give it a prior" in found[0]
+        assert "take weak priors (--priors weak, or spg.default_priors)" in found[0]
         assert found[0] in str(report)
         gpflow.set_trainable(model.kernel, False)
         assert not limits_of(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,8 +79,10 @@ def test_a_linear_term_that_is_nearly_gone_begins_again() -> None:
 
 
 @pytest.mark.slow
-def test_the_default_learns_which_column_tells() -> None:
-    found = spg.fit(duels=table(), inducing=40, integrate="no", max_iterations=25)
+def test_the_default_learns_which_column_tells(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    found = spg.fit(duels=table(), inducing=40, integrate="no", max_iterations=25, out=out)
+    assert spg.load(out).log_evidence() == pytest.approx(found.model.log_evidence(), rel=1e-9)
     assert found.settings.kernel == "linear+ard(matern52)"
     scales = found.model.kernel.kernels[1].lengthscales.numpy()
     kind = slice(ATTRIBUTES, ATTRIBUTES + 4)
