@@ -147,7 +147,10 @@ class Explanation(Result):
             for sign, what in ((1.0, "raise"), (-1.0, "lower")):
                 chosen = [word for word, slope in found if sign * slope > 0.0][:WORDS_SHOWN]
                 if chosen:
-                    lines.append(f"{name} that {what} it here: {', '.join(chosen)}")
+                    lines.append(
+                        f"{name} that {what} expected utility, where a text has them: "
+                        f"{', '.join(chosen)}"
+                    )
         for name, items in self.scored.items():
             for item, counted in items.items():
                 for sign, what in ((1.0, "for"), (-1.0, "against")):

@@ -88,9 +88,9 @@ class UpdateReport(Figures):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.new_duels:,} {self.noun} and {self.new_items:,} items added: "
-            f"{self.duels:,} {self.noun} "
-            f"between {self.items:,} items",
+            f"{counted(self.new_duels, self.noun[:-1])} and "
+            f"{counted(self.new_items, 'item')} added: "
+            f"{self.duels:,} {self.noun} between {self.items:,} items",
             f"Inference resumed from its earlier results for {self.continued_sites:,} of "
             f"{self.sites:,} sites",
             f"Inference {self.inference}",

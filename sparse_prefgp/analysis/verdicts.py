@@ -78,6 +78,8 @@ UNSEEN = "Of these, pairs never compared in training"
 LITTLE, _MUCH = 0.01, 0.03
 # Standard errors from which on a gain is not taken for luck.
 _SURE = 2.0
+# Answers from which on a standard error over them says anything.
+_FEWEST = 10
 # Nats by which a rival that is surely better is named with what takes it.
 _BEHIND = 0.003
 _TAKEN_BY = {
@@ -215,7 +217,12 @@ def named(predictor: str) -> str:
 
 
 def compared(
-    gain: float, other: str, unit: str = "duel", error: float | None = None, over: str = ""
+    gain: float,
+    other: str,
+    unit: str = "duel",
+    error: float | None = None,
+    over: str = "",
+    few: bool = False,
 ) -> str:
     """How a score compares with that of another, after "is" or "are" in a sentence.
 
@@ -223,13 +230,14 @@ def compared(
     :param other: as in the sentence, such as "the coin".
     :param error: the standard error of the gain, where it is known.
     :param over: what it is over: so many duels, or what was held out whole.
+    :param few: these are too few for an error.
     """
     if abs(gain) < _SHOWN_AS_0:
         return f"no better than {other}"
     more = ", which is little" if abs(gain) < LITTLE else ""
-    if error is not None and abs(gain) < _SURE * error:
+    if few or (error is not None and abs(gain) < _SURE * error):
         more += f"; {over} are too few to rule out luck"
-    within = "" if error is None else f" ± {error:.4f}"
+    within = "" if few or error is None else f" ± {error:.4f}"
     return (
         f"{'better' if gain > 0.0 else 'worse'} than {other}{',' if ',' in other else ''} by "
         f"{abs(gain):.4f}{within} nats per {unit}{more}"
@@ -251,7 +259,7 @@ def no_better_than_a_coin(scores: Scores, who: str = "model") -> bool:
     coin, model = scores.get("coin"), scores.get(who)
     if who == "model":
         model = scores.get(AHEAD, model)
-    if coin is None or model is None or coin.get(GAIN_SE) is None:
+    if coin is None or model is None or coin.get(GAIN_SE) is None or model["duels"] < _FEWEST:
         return False
     gain, error = coin["nlp_nats"] - model["nlp_nats"], _SURE * coin[GAIN_SE]
     unsure = gain < error and model["accuracy"] <= 0.5 + _luck(model["duels"])
@@ -275,7 +283,7 @@ def said_of_a_coin(scores: Scores, others: str) -> str:
     elif better:
         rest = f", other than {named(better[0])}, which tells more of who wins.{others}"
     else:
-        rest = f", and so is the {PREDICTOR_NAMES[rivals[0]]}; {little}{others}"
+        rest = f", and so is {named(rivals[0])}; {little}{others}"
     return f"The model is hardly better than a coin on the held-out duels{rest}"
 
 
@@ -327,11 +335,12 @@ def verdict(scores: Scores, other: str, unit: str = "duel", who: str = "model") 
     theirs, mine = scores[other], scores[who]
     gain = theirs["nlp_nats"] - mine["nlp_nats"]
     error, over = theirs.get(GAIN_SE), theirs.get(SE_OVER)
+    few = error is not None and _number_of(theirs) < _FEWEST
     number = counted(_number_of(theirs), unit)
     if over is not None and over not in _LEGENDS:
         number = f"the {over} of {number}"
-    found = compared(gain, named(other), unit, error, number)
-    if error is not None and -gain > max(_BEHIND, _SURE * error) and other in _TAKEN_BY:
+    found = compared(gain, named(other), unit, error, number, few)
+    if not few and error is not None and -gain > max(_BEHIND, _SURE * error) and other in _TAKEN_BY:
         found += f"; {_TAKEN_BY[other]}"
     return f"The {PREDICTOR_NAMES[who]}{comma} is {found}."
 
@@ -353,6 +362,6 @@ def verdicts(scores: Scores, unit: str = "duel") -> list[str]:
     if AHEAD in scores:
         found.append(verdict(scores, ELO_AHEAD, who=AHEAD))
     over = next((one[SE_OVER] for one in scores.values() if GAIN_SE in one and SE_OVER in one), "")
-    if over and found:
+    if over and any("±" in sentence for sentence in found):
         found[-1] += f" (± is a standard error over {over}.)"
     return found

@@ -698,7 +698,7 @@ class _Run:
             if behind > max(BEHIND_NATS, BEHIND_ERRORS * error) and entry is not spared:
                 entry.status = BEHIND
                 entry.reason = (
-                    f"behind by {behind:.4f} nats per {self._unit} (standard error "
+                    f"by {behind:.4f} nats per {self._unit} (standard error "
                     f"{error:.4f} over {self._plan.se_over}) after {where}, given up"
                 )
                 self._total -= folds_left
@@ -728,8 +728,8 @@ class _Run:
             )
         number = len(self._probit)
         if number < FEWEST_FOLDS:
-            folds = "is one fold" if number == 1 else f"are {number} folds"
-            self._notes.append(f"There {folds}, so standard errors are over {self._plan.se_over}.")
+            folds = "One fold was" if number == 1 else f"{number} folds were"
+            self._notes.append(f"{folds} scored, so standard errors are over {self._plan.se_over}.")
         if self._finished.reused:
             self._notes.append(
                 f"{self._finished.reused} of {self._fits} fits came from a checkpoint."

@@ -213,7 +213,7 @@ def test_what_lies_outside_and_unknown_levels_are_said() -> None:
     assert report.outside_features == {"size": 1, "colour": 1}
     assert report.unknown_levels == {"colour": {"pink": 1}}
     text = str(report)
-    for part in ("1 duels and 1 items added", "size 1, colour 1", "'pink' 1", "converged"):
+    for part in ("1 duel and 1 item added", "size 1, colour 1", "'pink' 1", "converged"):
         assert part in text
     assert report.to_dict()["inference"]["status"] == str(report.inference.status)
 

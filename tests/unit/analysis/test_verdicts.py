@@ -106,6 +106,22 @@ def test_verdicts_name_each_rival():
     assert "the people of 10 duels are too few to rule out luck" in verdicts(scores)[0]
 
 
+def test_two_answers_that_agree_are_no_finding():
+    scores = {
+        name: {"nlp_nats": nats, "accuracy": 0.0, "duels": 2}
+        for name, nats in (("model", 0.73), ("coin", 0.69), ("bradley_terry", 0.6))
+    }
+    for name in ("coin", "bradley_terry"):
+        scores[name] |= {"gain_se": 0.0, "se_over": "duels"}
+    assert verdicts(scores)[:2] == [
+        "The model is worse than the coin by 0.0400 nats per duel; 2 duels are too few to rule out "
+        "luck.",
+        "The model is worse than Bradley–Terry by 0.1300 nats per duel; 2 duels are too few to "
+        "rule out luck.",
+    ]
+    assert not no_better_than_a_coin(scores)
+
+
 def test_verdicts_on_choices():
     scores = {
         name: {"nlp_nats": nats, "hit_rate": right, "choices": 7}

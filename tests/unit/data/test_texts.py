@@ -366,7 +366,7 @@ def test_explanations_speak_of_statistics_and_words() -> None:
     assert found.residual == pytest.approx(0.0, abs=1e-5)
     (column, words), *_ = found.words.items()
     assert column == "said: words" and dict(words)["apple"] > 0.0
-    assert "said: words that raise it here" in str(found)
+    assert "said: words that raise expected utility, where a text has them" in str(found)
     shown = found.frame.set_index("feature").loc["said: exclamations_per_sentence"]
     assert (shown["first"], shown["second"]) == (pytest.approx(0.0, abs=1e-9), pytest.approx(1.0))
     assert found.to_dict()["words"]["said: words"][0][0] == words[0][0]

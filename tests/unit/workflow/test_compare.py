@@ -282,7 +282,8 @@ def test_a_single_fold_has_errors_over_duels(table: DuelTable, fits: dict[str, A
     score = found.scores[0]
     assert score.nlp_se == pytest.approx(values.std(ddof=1) / math.sqrt(30))
     assert (
-        found.folds == 1 and "There is one fold, so standard errors are over duels." in found.notes
+        found.folds == 1
+        and "One fold was scored, so standard errors are over duels." in found.notes
     )
 
 
@@ -407,7 +408,7 @@ def test_errors_of_few_folds_are_over_duels(table: DuelTable, fits: dict[str, An
 
     error, (note,) = compared(3)
     assert error == pytest.approx(np.tile(np.arange(30.0), 3).std(ddof=1) / math.sqrt(T))
-    assert note == "There are 3 folds, so standard errors are over duels."
+    assert note == "3 folds were scored, so standard errors are over duels."
     assert "over values of 'person'." in compared(3, by="group:person")[1][0]
     error, notes = compared(5)
     assert error == 0.0 and notes == []
