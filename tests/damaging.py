@@ -26,6 +26,9 @@ _SAID_ONLY = ("versions", "what")
 # What may be missing is another model, and no damage: files of before had fewer fields.
 _NULLABLE = ("transform", "prior")
 _OPTIONAL = "fields"
+# Columns of answers that are left out where all have the same there: without one it is other
+# answers, and that the file of arrays is another is told by its name.
+_LEFT_OUT = ("counts", "weights", "ties")
 
 
 class Damaged(NamedTuple):
@@ -108,7 +111,8 @@ def _of_arrays(arrays: dict[str, np.ndarray]) -> Iterator[Damaged]:
     for how, damage in DAMAGED_ARRAYS.items():
         yield Damaged(f"arrays {how}", _rewritten(lambda _: None, damage))
     for name, array in arrays.items():
-        yield Damaged(f"array {name} gone", _rewritten(lambda a, n=name: a.pop(n)))
+        if name not in _LEFT_OUT:
+            yield Damaged(f"array {name} gone", _rewritten(lambda a, n=name: a.pop(n)))
         for new in ("../x", "", "other"):
             yield Damaged(
                 f"array {name} called {new!r}",

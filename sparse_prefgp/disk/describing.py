@@ -113,6 +113,8 @@ def rebuilt(description: dict[str, Any], arrays: MutableMapping[str, np.ndarray]
 
     model = build(value_of(APPROXIMATION, approximation))
     if "blocks" in arrays and not np.array_equal(given_blocks(model), arrays["blocks"]):
+        if arrays["blocks"].dtype.kind not in "iu":
+            raise ValueError("the blocks are no numbers")
         # Another version of k-means finds others; the sites belong to those that were saved.
         model = build(PITC(arrays["blocks"]))
     model.centre = centre

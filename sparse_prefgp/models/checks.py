@@ -22,7 +22,7 @@ from sparse_prefgp.covariances.item_effect import (
     unheld_kernels,
 )
 from sparse_prefgp.covariances.item_in_time import beside_time, time_term
-from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
+from sparse_prefgp.covariances.kernels import as_float, cancelling_parts, kernel_matrix
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import ProjectedPoints, projection_of
@@ -78,7 +78,8 @@ def check_parts(
         if function is None:
             continue
         try:
-            found = list(function(rows).shape)
+            kernels = isinstance(function, gpflow.kernels.Kernel)
+            found = list((kernel_matrix(function, rows) if kernels else function(rows)).shape)
         except Exception as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             reason = re.sub(r"\{\{.*?\}\} ", "", lines[0] if lines else repr(error))[:100]

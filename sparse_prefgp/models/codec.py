@@ -144,6 +144,8 @@ class Decoder:
         result = made(**{name: self._value(a) for name, a in entry["arguments"].items()})
         for name, number in entry["parameters"].items():
             one = isinstance(number, int)
+            if not one and isinstance(getattr(result, name, None), gpflow.Parameter):
+                raise ValueError(f"{name} is one parameter, and no list")
             value = self.parameter(number) if one else tuple(map(self.parameter, number))
             setattr(result, name, value)
         if "active_dims" in entry:
