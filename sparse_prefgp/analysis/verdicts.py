@@ -217,27 +217,22 @@ def named(predictor: str) -> str:
 
 
 def compared(
-    gain: float,
-    other: str,
-    unit: str = "duel",
-    error: float | None = None,
-    over: str = "",
-    few: bool = False,
+    gain: float, other: str, unit: str = "duel", error: float | None = None, over: str = ""
 ) -> str:
     """How a score compares with that of another, after "is" or "are" in a sentence.
 
     :param gain: nats for each of the `unit` by which it is better.
     :param other: as in the sentence, such as "the coin".
-    :param error: the standard error of the gain, where it is known.
+    :param error: the standard error of the gain, where it is known; without limit where there is
+        too little to tell.
     :param over: what it is over: so many duels, or what was held out whole.
-    :param few: these are too few for an error.
     """
     if abs(gain) < _SHOWN_AS_0:
         return f"no better than {other}"
     more = ", which is little" if abs(gain) < LITTLE else ""
-    if few or (error is not None and abs(gain) < _SURE * error):
+    if error is not None and abs(gain) < _SURE * error:
         more += f"; {over} are too few to rule out luck"
-    within = "" if few or error is None else f" ± {error:.4f}"
+    within = "" if error is None or math.isinf(error) else f" ± {error:.4f}"
     return (
         f"{'better' if gain > 0.0 else 'worse'} than {other}{',' if ',' in other else ''} by "
         f"{abs(gain):.4f}{within} nats per {unit}{more}"
@@ -335,12 +330,13 @@ def verdict(scores: Scores, other: str, unit: str = "duel", who: str = "model") 
     theirs, mine = scores[other], scores[who]
     gain = theirs["nlp_nats"] - mine["nlp_nats"]
     error, over = theirs.get(GAIN_SE), theirs.get(SE_OVER)
-    few = error is not None and _number_of(theirs) < _FEWEST
+    if error is not None and _number_of(theirs) < _FEWEST:
+        error = math.inf
     number = counted(_number_of(theirs), unit)
     if over is not None and over not in _LEGENDS:
         number = f"the {over} of {number}"
-    found = compared(gain, named(other), unit, error, number, few)
-    if not few and error is not None and -gain > max(_BEHIND, _SURE * error) and other in _TAKEN_BY:
+    found = compared(gain, named(other), unit, error, number)
+    if error is not None and -gain > max(_BEHIND, _SURE * error) and other in _TAKEN_BY:
         found += f"; {_TAKEN_BY[other]}"
     return f"The {PREDICTOR_NAMES[who]}{comma} is {found}."
 

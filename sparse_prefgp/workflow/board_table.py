@@ -91,10 +91,10 @@ class Battles:
         :raises ValueError: what the reader raises; a category or kinds of too many labels, or with
             empty cells; a judge with such.
         """
-        given = {**vars(form)}
-        table = load_answers(source, Stated(**given, covariates=several(style)))
+        given, style = {**vars(form)}, several(style)
+        table = load_answers(source, Stated(**given, covariates=style))
         header = Header(table.frame.columns)
-        table, style, empty = _with_empty(table, several(style))
+        table, style, empty = _with_empty(table, style)
         style, alike = _varying(table, style)
         besides = [*style, *given.get("sides", ()), given.get("outcome")]
         roles = Roles.of(header, asked, [name for name in besides if name])
@@ -191,9 +191,9 @@ class Battles:
                 f"The column {self.by!r} is that of kinds and of the category; leave --by out (by=)"
                 ", or give --category none (category='none')."
             )
-        if len(self.kinds) > MOST_CATEGORIES:
+        if (labels := self.labels(self.by)) > MOST_CATEGORIES:
             raise ValueError(
-                f"The column {shortened(self.by)} of kinds has {len(self.kinds):,} labels; a board "
+                f"The column {shortened(self.by)} of kinds has {labels:,} labels; a board "
                 f"of each is made of up to {MOST_CATEGORIES} (--by)."
             )
         self._refuse_empty(self.by, "no --by (by=)")
