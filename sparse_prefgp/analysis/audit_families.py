@@ -354,10 +354,10 @@ class LeftOut(Family):
         self._model = np.zeros(len(p), dtype=np.int64)
         mean, variance = board.utilities()
         for test, (labels, label, of_judge) in enumerate(self._groups):
-            here = (labels.numbers == label) & board.kept
-            if not here.any() or test in self.settled:
+            rows = board.votes.rows_of_judge[label] if of_judge else labels.numbers == label
+            if not board.kept[rows].any() or test in self.settled:
                 continue
-            left = board.without_judge(label) if of_judge else board.without(here).posterior
+            left = board.without_judge(label) if of_judge else board.without(rows).posterior
             without, wider = board.utilities(left)
             told = np.maximum(wider - variance, 0.0)  # below 0 by rounding alone
             moved = mean - without

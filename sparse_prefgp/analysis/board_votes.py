@@ -102,6 +102,13 @@ class Votes:
         ends = np.stack([self.model_of_row[self.ahead], self.model_of_row[self.behind]], 1)
         return np.sort(ends, 1), np.where(ends[:, 0] < ends[:, 1], 1, -1)
 
+    @cached_property
+    def rows_of_judge(self) -> list[IntArray]:
+        """The votes of each judge, in their order."""
+        assert self.judge is not None
+        ends = np.cumsum(np.bincount(self.judge.numbers, minlength=len(self.judge.names)))
+        return np.split(np.argsort(self.judge.numbers, kind="stable"), ends[:-1])
+
     def whose(self, labels: Codes, values: FloatArray) -> sparse.csr_array:
         """(t, number of labels), a value (t,) in the column of the label."""
         where = np.arange(len(values)), labels.numbers

@@ -308,8 +308,7 @@ class Board:
 
     def without_judge(self, judge: int) -> tuple[FloatArray, FloatArray]:
         """Mean (q,) of the border and a root of its covariance without the votes of a judge."""
-        assert self.votes.judge is not None
-        rows = np.flatnonzero(self.votes.judge.numbers == judge)
+        rows = self.votes.rows_of_judge[judge]
         x = self.columns[rows].toarray()
         matrix, shift = x.T @ (x * self.precision[rows, None]), x.T @ self.shift[rows]
         if self.of_judges is not None:
@@ -323,8 +322,8 @@ class Board:
     def by_others(self, judge: int) -> tuple[IntArray, FloatArray, FloatArray]:
         """Decided votes of a judge that count, (v,), and mean and variance of x u of each by the
         votes of all others, his lean left out."""
-        assert self.votes.judge is not None
-        own = np.flatnonzero((self.votes.judge.numbers == judge) & self.kept)
+        own = self.votes.rows_of_judge[judge]
+        own = own[self.kept[own]]
         x, (mean, half) = self.columns[own], self.posterior
         if len(own) > len(mean):
             mean, half = self.without_judge(judge)
