@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.data.duels import Duels as Duels
     from sparse_prefgp.data.forecast import Forecast as Forecast
     from sparse_prefgp.data.splits import split_duels as split_duels
-    from sparse_prefgp.data.table import DuelTable as DuelTable
     from sparse_prefgp.disk.exporting import export_saved_model as export_saved_model
     from sparse_prefgp.disk.saving import load as load
     from sparse_prefgp.disk.saving import save as save
@@ -77,7 +76,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.io import read_duels as read_duels
     from sparse_prefgp.io import read_items as read_items
     from sparse_prefgp.io import read_rankings as read_rankings
-    from sparse_prefgp.io import read_table as read_table
     from sparse_prefgp.io import stream_duels as stream_duels
     from sparse_prefgp.io import with_embedding as with_embedding
     from sparse_prefgp.io import with_texts as with_texts
@@ -153,7 +151,6 @@ _HOMES = {
     "Duels": "data.duels",
     "Forecast": "data.forecast",
     "split_duels": "data.splits",
-    "DuelTable": "data.table",
     "export_saved_model": "disk.exporting",
     "load": "disk.saving",
     "save": "disk.saving",
@@ -171,7 +168,6 @@ _HOMES = {
     "read_duels": "io",
     "read_items": "io",
     "read_rankings": "io",
-    "read_table": "io",
     "stream_duels": "io",
     "with_embedding": "io",
     "with_texts": "io",

@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import split_columns
-from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.workflow.automatic import automatic_candidates, choose
 from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
@@ -43,7 +44,7 @@ def main() -> None:
         items, duels = (
             next((given.data / folder).glob(f"{part}.csv*")) for part in ("items", "duels")
         )
-        table = read_table(
+        table = read_duels(
             items, duels, ignore=ignore, never_features=split_columns(settings.split)
         )
         result = measure(table, settings, given.choice_only)
@@ -51,7 +52,7 @@ def main() -> None:
         print(name, json.dumps({key: result[key] for key in ("reason", "seconds", "held_out")}))
 
 
-def measure(table: DuelTable, settings: FitSettings, choice_only: bool) -> dict[str, Any]:
+def measure(table: Duels, settings: FitSettings, choice_only: bool) -> dict[str, Any]:
     """The choice, its score on the held-out duels, and those of the other candidates."""
     started = time.perf_counter()
     asked = replace(settings, kernel="auto", approximation="auto")
@@ -72,7 +73,7 @@ def measure(table: DuelTable, settings: FitSettings, choice_only: bool) -> dict[
     return result
 
 
-def score(table: DuelTable, settings: FitSettings) -> dict[str, Any]:
+def score(table: Duels, settings: FitSettings) -> dict[str, Any]:
     """What `sparse-prefgp fit` reports on the held-out duels, and the seconds of the fit."""
     holdout = prepare(table, settings)
     model, report = fit_model(holdout)

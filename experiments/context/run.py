@@ -13,7 +13,8 @@ import gpflow
 import numpy as np
 import pandas as pd
 
-from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.learning.optimise import optimise
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.workflow.holdout import (
@@ -78,13 +79,13 @@ def main() -> None:
             print(f"    {part:<13} {scores['model']['duels']:>6,} matches: {values}", flush=True)
 
 
-def read_matches(folder: Path, with_context: bool) -> DuelTable:
+def read_matches(folder: Path, with_context: bool) -> Duels:
     """Matches of the tour since 2015."""
     matches = pd.read_csv(folder / "duels.csv.gz")
     matches = matches[matches["level"].isin(TOUR) & (matches["date"] >= SINCE)]
     items = pd.read_csv(folder / "items.csv.gz")
     items = items[items["item_id"].isin({*matches["winner"], *matches["loser"]})]
-    return read_table(
+    return read_duels(
         items,
         matches,
         ignore=["player_id"],

@@ -47,7 +47,7 @@ def main() -> None:
         others = votes[(debate[votes["winner"]] // 2 % FOLDS != fold).to_numpy()]
         new = gold[(debate[gold["winner"]] // 2 % FOLDS == fold).to_numpy()]
         counted = others.groupby(["winner", "loser"], as_index=False).size()
-        table = spg.read_table(known, counted.rename(columns={"size": "count"}), **given)
+        table = spg.read_duels(known, counted.rename(columns={"size": "count"}), **given)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             fitted = spg.fit(
@@ -57,8 +57,8 @@ def main() -> None:
                 test_fraction=0,
             )
         model = fitted.model
-        asked = spg.read_table(known, new[["winner", "loser"]], **given)
-        test = asked.to_duels(transform=model.duels.transform)
+        asked = spg.read_duels(known, new[["winner", "loser"]], **given)
+        test = asked.standardised(transform=model.duels.transform)
         won, lost = test.items[test.winners], test.items[test.losers]
         logs = np.log(model.predict_duel(won, lost).numpy())
         probit = linear_probit(model.duels, rng=np.random.default_rng(0))

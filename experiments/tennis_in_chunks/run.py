@@ -35,7 +35,7 @@ def fitted(data: Path, which: str, inducing: int, steps: int, polish: int) -> di
     """One fit in this process: scores, seconds, memory above that after imports."""
     import sparse_prefgp as spg
     from sparse_prefgp.data.splits import split_duels
-    from sparse_prefgp.io import read_table
+    from sparse_prefgp.io import read_duels
     from sparse_prefgp.workflow.holdout import StreamHoldout, fit_model
     from sparse_prefgp.workflow.settings import FitSettings
 
@@ -52,7 +52,7 @@ def fitted(data: Path, which: str, inducing: int, steps: int, polish: int) -> di
         polish=polish,
     )
     (items,), (duels,) = (list(data.glob(f"{name}.csv*")) for name in ("items", "duels"))
-    table = read_table(items, duels, ignore=["player_id"], never_features=["date"])
+    table = read_duels(items, duels, ignore=["player_id"], never_features=["date"])
     rng = np.random.default_rng(0)
     most = PART if which == "latest" else None
     split = split_duels(table, plain.split, plain.test_fraction, rng, max_train=most)

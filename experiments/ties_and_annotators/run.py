@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.metrics import constant_shares, score
 from sparse_prefgp.analysis.rivals import linear_probit
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.data.splits import split_duels
-from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.learning.report import OptimisationReport
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.support.plain import as_json_text
@@ -82,9 +83,9 @@ def main() -> None:
             (given.out / "results.json").write_text(as_json_text({"rows": results}))
 
 
-def read_arguments(folder: Path) -> DuelTable:
+def read_arguments(folder: Path) -> Duels:
     """Votes and ties with the annotator of each."""
-    return read_table(
+    return read_duels(
         folder / "items.csv.gz",
         folder / "duels.csv.gz",
         ties=folder / "ties.csv.gz",
@@ -93,7 +94,7 @@ def read_arguments(folder: Path) -> DuelTable:
     )
 
 
-def split(table: DuelTable) -> Rows:
+def split(table: Duels) -> Rows:
     """A fifth of votes and ties held out at random; scored are those of annotators of the rest."""
     parts = split_duels(table, "duels", 0.2, np.random.default_rng(SEED))
     assert table.events.judge is not None and table.ties is not None
@@ -104,13 +105,13 @@ def split(table: DuelTable) -> Rows:
 
 
 def fit(
-    table: DuelTable, rows: Rows, variant: Variant, approximation: str, iterations: int
+    table: Duels, rows: Rows, variant: Variant, approximation: str, iterations: int
 ) -> tuple[PreferenceGP, OptimisationReport]:
     """A model of the training rows, of which ties are left out where the variant has none."""
     assert table.ties is not None
     train = rows.train if variant.ties else rows.train[~table.ties[rows.train]]
     used = table if variant.annotators else table.saying(judge=None)
-    duels = used.to_duels(train)
+    duels = used.standardised(train)
     settings = FitSettings(
         kernel="matern52",
         approximation=approximation,
@@ -123,13 +124,13 @@ def fit(
     return fit_model(Training(settings, duels))
 
 
-def predict(model: PreferenceGP, table: DuelTable, rows: Rows) -> Forecast:
+def predict(model: PreferenceGP, table: Duels, rows: Rows) -> Forecast:
     """Win, tie and loss of the held-out rows, each with the noise of its annotator."""
     return model.predict(table.events.take(rows.test))
 
 
 def figures(
-    model: PreferenceGP, report: OptimisationReport, found: Forecast, table: DuelTable, rows: Rows
+    model: PreferenceGP, report: OptimisationReport, found: Forecast, table: Duels, rows: Rows
 ) -> dict[str, Any]:
     """What a fit learned, and its scores."""
     duels = model.duels
@@ -155,7 +156,7 @@ def figures(
     return result
 
 
-def gain(found: FloatArray, plain: FloatArray, table: DuelTable, rows: Rows) -> dict[str, float]:
+def gain(found: FloatArray, plain: FloatArray, table: Duels, rows: Rows) -> dict[str, float]:
     """Nats a vote that the noise of annotators brings, and the standard error over annotators."""
     assert table.events.judge is not None
     difference = (found - plain)[rows.won]
@@ -168,9 +169,9 @@ def gain(found: FloatArray, plain: FloatArray, table: DuelTable, rows: Rows) -> 
     }
 
 
-def baselines(table: DuelTable, rows: Rows) -> dict[str, Any]:
+def baselines(table: Duels, rows: Rows) -> dict[str, Any]:
     """The linear probit on votes, and who knows only how often duels are tied."""
-    train = table.to_duels(rows.train)
+    train = table.standardised(rows.train)
     won = table.events.take(rows.test[rows.won])
     rival = linear_probit(train, rng=np.random.default_rng(SEED))
     probit = rival.predict(won, train.items).log_first

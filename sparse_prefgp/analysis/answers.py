@@ -85,8 +85,8 @@ class ReadAnswers:
     """What was answered, between the rows of `items`."""
     items: ItemSet
     table: Any = None
-    """Of duels and pairs the `Table`, of sets a `DuelTable` with a row for each answer; None of
-    `Duels`. Of `shown_sets` a data frame with a row for each alternative."""
+    """Of duels and pairs the `Table`, of sets `Duels` with a row for each answer; of `Duels`
+    None. Of `shown_sets` a data frame with a row for each alternative."""
     described: bool = False
     """Whether alternatives are described by features alone, so that ids are numbers of rows."""
     sides: tuple[str, str] = (WINNER, LOSER)
@@ -149,7 +149,7 @@ def read_answers(
     :param kind: `duels`, `choices`, `rankings` or `best_worst`; or `pairs`, of which nobody needs
         to have said who won.
     :param source: of pairs path or data frame, of duels also `Duels`; of sets as
-        `read_choice_table`, `read_ranking_table` or `read_best_worst_table` takes it. Ids are those
+        `read_choices`, `read_rankings` or `read_best_worst` takes it. Ids are those
         of items as `predict` finds them; a long form without ids has the features of the model as
         columns.
     :param items: raw items, as `resolve_items` takes them.
@@ -165,6 +165,7 @@ def read_answers(
         return _read_sets(model, kind, source, items, columns, how, options)
     if isinstance(source, Duels):
         refuse_more(items, columns)
+        source = source.in_units_of(model.duels)
         return ReadAnswers(_as_read(model, source), items_of(model, source))
     # A date is asked for where it is missing.
     how = {**how, "unsaid": {*how.get("unsaid", ()), "date"}}
@@ -341,28 +342,28 @@ def _read_sets(
         table = SETS[kind](require_pandas().DataFrame({ITEM_ID: ids}), loaded, **more)
     else:
         table = SETS[kind](None, loaded, like=own.transform, item=item, **more)
-    values = table.events.covariates
+    values = table.given.covariates
     if values is not None:
-        learned = Covariates(values, said)
-        table = replace(table, events=table.events.saying(covariates=learned))
+        table = table.saying(covariates=Covariates(values, said))
     if named:
-        return ReadAnswers(table.events, known, table)
-    none = np.zeros(len(table.items), dtype=bool)
-    if NONE in transform.raw_columns and NONE in table.items:
+        return ReadAnswers(table.given, known, table)
+    raw = table.raw.frame
+    none = np.zeros(len(raw), dtype=bool)
+    if NONE in transform.raw_columns and NONE in raw:
         # Those without attributes, which were filled in.
-        none = table.items[NONE].to_numpy() == 1.0
+        none = raw[NONE].to_numpy() == 1.0
         for attribute in wanted if none.any() else ():
             stands_in = transform.stand_in(attribute)
-            none &= [isinstance(x, str | float) and x == stands_in for x in table.items[attribute]]
+            none &= [isinstance(x, str | float) and x == stands_in for x in raw[attribute]]
     name = "row_of_alternative"  # a column of ids that is none of the table's
     described = Table(
-        table.items.assign(**{name: list(table.known.ids)}),
+        raw.assign(**{name: list(table.raw.ids)}),
         "the alternatives",
-        table.known.row_names,
+        table.raw.row_names,
         name,
         found=loaded.found,
     )
-    return ReadAnswers(table.events, described_items(model, described, none), table, True)
+    return ReadAnswers(table.given, described_items(model, described, none), table, True)
 
 
 def load_sets(model: Predicts, source: Any, role: str) -> Table:
@@ -391,7 +392,7 @@ def shown_sets(
         set.
     :param items: as for `read_answers`.
     :param columns: as for `read_answers`.
-    :param options: of `read_answers` and `read_choice_table`.
+    :param options: of `read_answers` and `read_choices`.
     :raises ValueError: what `read_answers` raises.
     """
     frame, name = table.frame, CHOICE_SET

@@ -114,7 +114,7 @@ class _Columns:
             check_shape(f"The column {column} of battles", values, self.votes, hint=hint)
             return values
         if column in labels:
-            return labels[column].take(self.duels.rows_given).labels
+            return labels[column].take(self.duels.merged.rows).labels
         known = [*([] if self.battles is None else self.battles.columns), *labels]
         check_choice(label, column, map(str, known), " (battles=)")
         return None
@@ -131,7 +131,7 @@ class _Columns:
         """(t,) dates in years; None for undated votes."""
         if column is None:
             days = self.duels.times
-            return None if days is None else days[self.duels.rows_given] / DAYS_A_YEAR
+            return None if days is None else days[self.duels.merged.rows] / DAYS_A_YEAR
         return days_of(self.values("date", column), self.votes) / DAYS_A_YEAR
 
 

@@ -137,7 +137,7 @@ class Votes:
         _, others = terms_of_duels(model.problem().kernel)
         judge = duels.events.judge or duels.events.labels.get("judge")
         if judge is not None:
-            judge = _known(judge.take(duels.rows_given), "judge")
+            judge = _known(judge.take(duels.merged.rows), "judge")
         (noise, margin), (noises, margins) = likelihood.of_duels, likelihood.of_judges
         margin = margin if duels.num_ties else None
         (coefficients,) = model.terms.parts(Coefficients) or (None,)
@@ -148,7 +148,7 @@ class Votes:
             ahead=row[graph.winners[site]],
             behind=row[graph.losers[site]],
             tied=~graph.won[site],
-            counts=np.asarray(duels.counts_given).astype(np.int64),
+            counts=np.asarray(duels.merged.counts).astype(np.int64),
             tau=tau[site],
             nu=-nu[site],
             covariates=(won - lost)[site],
@@ -169,7 +169,7 @@ def _check_board(model: Any) -> None:
     reasons = {
         "is of answers about sets": duels.events.has_sets,
         "is of graded votes": bool(likelihood.steps),
-        "is of votes with weights": duels.weights_given is not None,
+        "is of votes with weights": duels.merged.weights is not None,
         f"has the term {type(others[0]).__name__ if others else ''}": bool(others),
         "has utilities that move in time": model.graph.layout.dated,
         "has a mean function": model.mean_function is not None,
@@ -195,7 +195,7 @@ def _known(codes: Codes, what: str) -> Codes:
 
 
 def _lean(duels: Any, lean: Lean, judge: Codes | None) -> LeanOfVotes:
-    codes = _known(duels.events.labels[lean.by].take(duels.rows_given), lean.by)
+    codes = _known(duels.events.labels[lean.by].take(duels.merged.rows), lean.by)
     place = duels.covariate_names.index(lean.covariate)
     of_judges = judge is not None and np.array_equal(judge.numbers, codes.numbers)
     return LeanOfVotes(place, lean.by, codes, float(lean.variance.numpy()), of_judges)

@@ -141,7 +141,7 @@ def roles_in(
             )
     use = {**learned, "count": True}
     if learning:
-        use["weight"] = "weight" in named or duels.weights_given is not None
+        use["weight"] = "weight" in named or duels.merged.weights is not None
         for role in among:
             if role in _NEEDED and use[role] and called[role] not in here:
                 raise ValueError(

@@ -207,14 +207,14 @@ def votes_by_surprise(model: Any, **columns: Any) -> Any:
 
     :param columns: (t,) what else is known of each, such as its task.
     """
-    duels, each = model.duels, model.duels.rows_given
+    duels, each = model.duels, model.duels.merged.rows
     asked = duels.events.in_order()
     forecast = model.predict(asked, numbered_inputs(model, own_items(model)))
     outcome = np.where(duels.decided, 0, 1)
     happened = np.exp(forecast.results[np.arange(len(outcome)), outcome])
     frame = frame_of(duels).iloc[each].drop(columns=COUNT, errors="ignore").assign(**columns)
-    if (duels.counts_given != 1).any():
-        frame[COUNT] = duels.counts_given
+    if (duels.merged.counts != 1).any():
+        frame[COUNT] = duels.merged.counts
     return _rated(frame, happened[each])
 
 

@@ -259,7 +259,7 @@ def _mixed(model: PreferenceGP, at_mode: PreferenceGP, data: Duels, new: Answers
 
 def _warn_of_repeated(old: Duels, data: Duels) -> None:
     """Say of new duels that are the model's own that they count twice."""
-    given, n = data.given, len(old.rows_given)
+    given, n = data.given, len(old.merged.rows)
     if not given.in_pairs:
         return
     new = given.take(slice(n, len(given)))
@@ -319,7 +319,7 @@ def _followed(
 def later_part(old: Duels, data: Duels) -> Duels:
     """Of old duels and, below them, new ones the new ones alone, between the items of both."""
     given = data.given
-    later = given.take(slice(len(old.rows_given), len(given)))
+    later = given.take(slice(len(old.merged.rows), len(given)))
     people = data.people_features
     return Duels.from_events(data.known, later, people_features=people, roles=data.roles)
 

@@ -132,7 +132,7 @@ class Learner:
         else:
             # By all items, which these features tell apart, not by those asked about so far.
             text = [name for name in self.settings.text if name in self.items.columns]
-            duels = read(votes, self.items, text=text).to_duels()
+            duels = read(votes, self.items, text=text).standardised()
             self._model = fit(
                 duels=duels, test_fraction=0.0, integrate=False, seed=self.settings.seed
             ).model

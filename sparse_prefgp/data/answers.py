@@ -1016,50 +1016,6 @@ class OfLabels:
         return {column: codes.names for column, codes in self.said.labels.items()}
 
 
-class OfAnswers(OfLabels):
-    """Views of answers, merged or as they were read."""
-
-    events: Answers
-
-    @property
-    def said(self) -> Answers:  # type: ignore[override]
-        """The answers."""
-        return self.events
-
-    @property
-    def winners(self) -> IntArray:
-        """(e,) the row that won each; of a tie in `Duels`, the lower one.
-
-        :raises ValueError: answers about sets.
-        """
-        together.check(sets=self.events.has_sets, of_pairs="winners")
-        return self.events.pairs[:, 0]
-
-    @property
-    def losers(self) -> IntArray:
-        """(e,) the row that lost each; of a tie in `Duels`, the higher one.
-
-        :raises ValueError: answers about sets.
-        """
-        together.check(sets=self.events.has_sets, of_pairs="losers")
-        return self.events.pairs[:, 1]
-
-    @property
-    def counts(self) -> IntArray:
-        """(e,) how often each was seen."""
-        return self.events.counts
-
-    @property
-    def ties(self) -> BoolArray | None:
-        """(e,) which are ties; None without any."""
-        return self.events.ties
-
-    @property
-    def num_ties(self) -> int:
-        """How many ended in a tie, counts included."""
-        return 0 if self.ties is None else int(self.counts[self.ties].sum())
-
-
 def _whole(values: Any, name: str, size: int | None = None) -> IntArray:
     """A column of whole numbers, (size,)."""
     found = np.asarray(values)

@@ -1,13 +1,13 @@
-"""Duels between items: validated, frozen, repeated duels merged into counts."""
+"""Duels between items: as they are read, one row an answer, or validated, with features, repeated
+duels merged into counts."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,22 +18,28 @@ from sparse_prefgp.data.answers import (
     Answers,
     Codes,
     Grades,
-    OfAnswers,
+    OfLabels,
     by_appearance,
     check_covariate_names,
     kinds_of_grades,
 )
+from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.flags import Where, flags_of
 from sparse_prefgp.data.items import Items, OfItems, check_features
 from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.data.raw_items import RawItems
+from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.roles import columns_of_roles
+from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.slices import days_of, warn_of_years
+from sparse_prefgp.data.word_score import Won
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import (
     AnyArray,
     BoolArray,
     FloatArray,
     IntArray,
+    distinct,
     first_true,
 )
 from sparse_prefgp.support.checks import check_kind, check_shape, numbers
@@ -41,21 +47,57 @@ from sparse_prefgp.support.words import shortened, some_of
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Table, facts, facts_table
 
-if TYPE_CHECKING:
-    from sparse_prefgp.data.features import FeatureTransform
-
-
 # Up to here a double holds every whole number, and sums stay far from the end of int64.
 MAX_COUNT = 2**53
 # What to give in place of something else.
 OF_DUELS = "Duels, as Duels(items, winners, losers) and read_duels make them"
 # Numbers that are compared at a time.
 _COMPARED = 1 << 23
+# The column of a table of answers about sets that says who answered.
+PERSON = "person"
+# Fewer different values of columns that both sides share are no people.
+FEWEST_PEOPLE = 20
+
+
+class Merged(NamedTuple):
+    """Answers, equal ones of which are one event."""
+
+    events: Answers
+    """In the order of their first appearance."""
+    rows: IntArray
+    """(t,) the event that each answer became."""
+    counts: IntArray
+    """(t,) how often each answer was given."""
+    weights: FloatArray | None
+    """(t,) as how many each counts; None where each counts once."""
+
+    @classmethod
+    def of(cls, given: Answers) -> Merged:
+        """Merge answers with the same sides, kind, judge, person, labels, time and covariates."""
+        given = given.in_order()
+        first, rows = by_appearance(*given.alike())
+        each = given.each_weight
+        if each is not None and np.all(each == 1.0):
+            given, each = given.saying(weights=None), None
+        for array in (rows, given.counts, each):
+            if array is not None:
+                array.setflags(write=False)
+        return cls(given.merged(first, rows).frozen(), rows, given.counts, each)
+
+    @property
+    def given(self) -> Answers:
+        """The answers as given, sides between which there is no order in ascending order."""
+        weights = None if self.weights is None else self.weights * self.counts
+        return self.events.take(self.rows).saying(counts=self.counts, weights=weights)
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Duels(OfItems, OfAnswers):
-    """Items with features, and which of them won against which.
+class Duels(OfItems, OfLabels):
+    """Items, and which of them won against which.
+
+    Made of arrays they have the features that were given. Read from a table they have the columns
+    of the table, `raw` and `context`: features are made of these by `standardised`, for which the
+    training rows are chosen first (`split_duels`), or of all of them when anything asks for them.
 
     The arrays are read-only copies.
 
@@ -102,28 +144,31 @@ class Duels(OfItems, OfAnswers):
         levels; grades and ties at once; features of nobody, or of some of the people.
     """
 
-    known: Items
-    """The items, and what is known of them; views of it are named as they are given."""
-    events: Answers
-    """What was said, as a table (docs/events.md). Repeated events (the same sides, kind, judge,
-    person, labels, time and covariates) are one whose count is their sum, in order of first
-    appearance. All names below are views of it.
-    """
-    rows_given: IntArray
-    """(t,) the event that each duel became."""
-    counts_given: IntArray
-    """(t,) how often each duel was given, for what tells equal duels apart."""
-    weights_given: FloatArray | None
-    """(t,) as how many duels each counts, likewise; None where each counts once."""
-    people_features: PeopleFeatures | None
-    """What is known of the people besides their preferences; None for nothing."""
-    unused_columns: tuple[str, ...]
-    """Columns of the table, as read by `read_duels`, that say nothing of the duels; a saved model
-    does not keep them."""
+    _items: Items | RawItems
+    _answers: Answers | Merged
+    people_table: PeopleFeatures | RawItems | None
+    """What is known of the people besides their preferences: features, or the table of which these
+    are yet to be made; None for no more than their names, or not even that."""
     roles: Mapping[str, str]
     """By which column of a table each of `ROLES` is read: as recorded where the duels were read,
     else the role's own name; and `ORDER`, that of day and month in dates, where it counts. New
     tables are read by the same."""
+    unused_columns: tuple[str, ...]
+    """Columns of the table, as read by `read_duels`, that say nothing of the duels; a saved model
+    does not keep them."""
+    _context: Any
+    row_names: RowNames | None
+    """How a message names each row of the duels, or None."""
+    set_column: str | None
+    """The column of `context` that says which duels come from one choice or ranking, or None where
+    every row is a judgement of its own.
+    """
+    shared: tuple[str, ...]
+    """The features that winner and loser of each duel have in common, because they belong to the
+    duel.
+    """
+    read_as: ReadAs | None
+    """How the table of answers was understood; None where nothing was to be."""
 
     def __init__(
         self,
@@ -183,80 +228,384 @@ class Duels(OfItems, OfAnswers):
         events = _checked_events(events, known)
         if events.weights is not None:
             events = events.saying(weights=events.weights * events.counts)
-        self._hold(known, events, people_features)
+        self._hold(known, Merged.of(events), people_features)
 
     @classmethod
     def from_events(
         cls,
-        items: npt.ArrayLike | Items,
+        items: npt.ArrayLike | Items | RawItems,
         events: Answers,
         *,
         people_features: Any = None,
         unused_columns: Sequence[str] = (),
         roles: Mapping[str, str] | None = None,
+        context: Any = None,
+        row_names: RowNames | None = None,
+        set_column: str | None = None,
+        shared: Sequence[str] = (),
         **about: Any,
     ) -> Duels:
         """Duels from a table of events between rows of `items`.
 
         :param items: (n, D) features, one row per item, or per item in each of its contexts; or
-            `Items`.
-        :param events: as given; equal ones are merged here.
+            `Items`; or a table of them, of which features are yet to be made.
+        :param events: as given; equal ones are merged here, or where features are made.
         :param people_features: as of `Duels`.
         :param unused_columns: of the table that the events were read from.
         :param roles: by which of its columns they were read, where these were named.
+        :param context: data frame with t rows: its other columns.
+        :param row_names: how a message names each of its rows.
+        :param set_column: as of `Duels`.
+        :param shared: as of `Duels`.
         :param about: what else is known of the items, as of `Items.of`.
         :raises ValueError: what `Duels` raises; events without sides, or of a row that is not
             there.
         """
-        known = items if isinstance(items, Items) else Items.of(items, **about)
+        known = items if isinstance(items, Items | RawItems) else Items.of(items, **about)
+        answers: Answers | Merged = events
+        if isinstance(known, Items):
+            answers = Merged.of(_checked_events(events, known))
         duels = cls.__new__(cls)
-        given = _checked_events(events, known)
-        duels._hold(known, given, people_features, unused_columns, roles or {})
+        duels._hold(
+            known,
+            answers,
+            people_features,
+            roles=columns_of_roles(roles or {}),
+            unused_columns=tuple(unused_columns),
+            _context=context,
+            row_names=row_names,
+            set_column=set_column,
+            shared=tuple(shared),
+        )
         return duels
 
     def _hold(
         self,
-        known: Items,
-        given: Answers,
-        people_features: Any,
-        unused_columns: Sequence[str] = (),
-        roles: Mapping[str, str] = MappingProxyType({}),
+        items: Items | RawItems,
+        answers: Answers | Merged,
+        people: Any,
+        **more: Any,
     ) -> None:
-        """Merge equal events, in the order of their first appearance."""
-        given = given.in_order()
-        first, rows = by_appearance(*given.alike())
-        each = given.each_weight
-        if each is not None and np.all(each == 1.0):
-            given, each = given.saying(weights=None), None
-        merged = given.merged(first, rows).frozen()
-        for array in (rows, given.counts, each):
-            if array is not None:
-                array.setflags(write=False)
-        if people_features is not None:
-            if merged.person is None:
+        if people is not None and isinstance(answers, Merged):
+            person = answers.events.person
+            if person is None:
                 raise together.refused(features_of_people=True, duels_of_nobody=True)
-            people_features = PeopleFeatures.given(people_features, merged.person.names)
-        self.__dict__.update(  # frozen for all others
-            known=known,
-            events=merged,
-            rows_given=rows,
-            counts_given=given.counts,
-            weights_given=each,
-            people_features=people_features,
-            unused_columns=tuple(unused_columns),
-            roles=columns_of_roles(roles),
-        )
+            people = PeopleFeatures.given(people, person.names)
+        of_table: dict[str, Any] = {"_context": None, "row_names": None, "set_column": None}
+        of_table |= {"unused_columns": (), "shared": (), "read_as": None}
+        own = {"_items": items, "_answers": answers, "people_table": people}
+        # Frozen for all others.
+        self.__dict__.update(of_table | {"roles": columns_of_roles({})} | more | own)
+
+    def replacing(self, **others: Any) -> Duels:
+        """The same duels, of which some is other: `raw`, `given`, `context`, …"""
+        names = {"raw": "_items", "given": "_answers", "context": "_context"}
+        found = Duels.__new__(Duels)
+        found.__dict__.update({one.name: self.__dict__[one.name] for one in fields(self)})
+        found.__dict__.update({names.get(name, name): value for name, value in others.items()})
+        return found
+
+    # As they were read.
+
+    @property
+    def described(self) -> Items | RawItems:
+        """The items, or the table of them of which features are yet to be made."""
+        return self._items
+
+    @property
+    def raw(self) -> RawItems:
+        """The table of the items; of such with features these are its columns."""
+        return self._items if isinstance(self._items, RawItems) else RawItems.of(self._items)
 
     @property
     def given(self) -> Answers:
-        """The events as given, before equal ones were merged."""
-        weights = self.weights_given
-        return self.events.take(self.rows_given).saying(
-            counts=self.counts_given,
-            weights=None if weights is None else weights * self.counts_given,
+        """The answers as given, one for each row, before equal ones were merged."""
+        return self._answers.given if isinstance(self._answers, Merged) else self._answers
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether answers are as given, and not merged."""
+        return isinstance(self._answers, Answers)
+
+    @property
+    def num_rows(self) -> int:
+        """t, the number of answers as given."""
+        answers = self._answers
+        return len(answers.rows if isinstance(answers, Merged) else answers)
+
+    @property
+    def context(self) -> Any:
+        """Data frame with t rows: the other columns of the table of answers, if there was one."""
+        if self._context is None:
+            return require_pandas().DataFrame(index=range(self.num_rows))
+        return self._context
+
+    def saying(self, **columns: Any) -> Duels:
+        """The same rows with other columns of what they say, such as `judge=None`."""
+        return self.replacing(given=self.given.saying(**columns))
+
+    def keeping_apart(self, names: Iterable[str]) -> Duels:
+        """The same duels, whose columns of these names stay features of their own."""
+        if isinstance(self._items, Items):
+            return self
+        apart = tuple(dict.fromkeys((*self._items.apart, *names)))
+        return self.replacing(raw=replace(self._items, apart=apart))
+
+    def using(self, names: Iterable[str]) -> Duels:
+        """The same duels, of which something is made of these columns too."""
+        taken = set(names)
+        unused = tuple(name for name in self.unused_columns if name not in taken)
+        return self.replacing(unused_columns=unused)
+
+    @property
+    def described_people(self) -> int:
+        """How many people answer twice or more each, on average, about sides that share what is
+        known of the person; 0 where the columns that sides share have few values, as a surface
+        has."""
+        if not self.shared:
+            return 0
+        met = self.raw.frame.iloc[np.unique(self.given.sides)]
+        people = len(met[list(self.shared)].drop_duplicates())
+        return people if FEWEST_PEOPLE <= people <= self.num_rows / 2 else 0
+
+    @property
+    def only_contexts(self) -> bool:
+        """Whether all features are columns of the context, which tell no two items apart."""
+        raw = self.raw
+        return self.has_features and {*raw.context} >= {*raw.feature_names}
+
+    def sets(self) -> IntArray:
+        """A number for each row (t,), equal for duels of one choice or ranking."""
+        if self.set_column is None:
+            return np.arange(self.num_rows)
+        codes, _ = require_pandas().factorize(self.context[self.set_column].astype(str))
+        return np.asarray(codes, dtype=np.int64)
+
+    def select(self, rows: npt.ArrayLike) -> Duels:
+        """Some of the rows (numbers, or a mask of length t), as they were given; all items stay.
+
+        :raises ValueError: a row that is not there.
+        """
+        index, names, context = self._rows(rows), self.row_names, self._context
+        return self.replacing(
+            given=self.given.take(index),
+            context=None if context is None else context.iloc[index].reset_index(drop=True),
+            row_names=None if names is None else names.select(index),
         )
 
-    # Views of the events.
+    def one_by_one(self, copies: bool = True) -> Duels:
+        """The duels as rows that can be parted: those of a table as they are, of arrays a row for
+        each event.
+
+        :param copies: of arrays, a row for each copy of equal duels.
+        """
+        if isinstance(self._answers, Answers):
+            return self
+        events = self._answers.events
+        return self.replacing(given=events.one_by_one() if copies else events)
+
+    def without_idle_items(self) -> Duels:
+        """The duels without the items that are in none, unless these have features already."""
+        if isinstance(self._items, Items):
+            return self
+        used, place = distinct(self.given.sides)
+        events = self.given.saying(place.astype(np.int64))
+        return self.replacing(raw=self._items.select(used), given=events)
+
+    # With features.
+
+    def standardised(
+        self,
+        rows: npt.ArrayLike | None = None,
+        standardise_on: npt.ArrayLike | None = None,
+        *,
+        transform: FeatureTransform | None = None,
+        only_compared: bool = False,
+        people_features: PeopleFeatures | None = None,
+    ) -> Duels:
+        """Validated duels of some rows, with standardised features, equal duels being merged.
+
+        Items that have features already keep them, and all stay; then rows alone count.
+
+        :param rows: rows of the duels to keep (numbers, or a mask of length t); default all.
+        :param standardise_on: the training rows, whose items set means, standard deviations and
+            levels, and which tell the words of texts that win. Default: `rows`, or every item and
+            duel when `rows` is left out.
+        :param transform: use this recorded transform instead of learning one.
+        :param only_compared: leave out items that are in none of the kept duels.
+        :param people_features: use these recorded ones instead of learning means, standard
+            deviations and levels from the people of the kept duels.
+        :raises ValueError: no duels, no feature that varies, a feature that is missing or not a
+            number, or both `standardise_on` and `transform`.
+        """
+        together.check(
+            transform=transform is not None and "transform=",
+            standardise_on=standardise_on is not None and "standardise_on=",
+        )
+        asked = transform, people_features, standardise_on, rows
+        if all(one is None for one in asked) and not only_compared:
+            return self._standardised
+        index, known = self._chosen(rows), self._items
+        if isinstance(known, RawItems) and transform is None:
+            told = index if standardise_on is None else self._rows(standardise_on)
+            every = rows is None and standardise_on is None
+            training = np.arange(self.num_items) if every else self._compared(told)
+            if len(training) == 0:
+                raise ValueError("standardise_on has no rows; choose at least one training row.")
+            transform = self.transform_of(training, told)
+        table = self if rows is None else self.select(index)
+        if only_compared:
+            table = table.without_idle_items()
+        events, people = table.given, self.people_table
+        if events.person is None:
+            people = None
+        elif isinstance(people, RawItems):
+            answered = events.person.used().names
+            people = people_features or PeopleFeatures.of_table(people, answered)
+        if isinstance(table._items, RawItems):
+            assert transform is not None
+            known = table._items.standardised(transform)
+        return Duels.from_events(
+            known,
+            events,
+            people_features=people,
+            unused_columns=self.unused_columns,
+            roles=self.roles,
+        )
+
+    @cached_property
+    def _standardised(self) -> Duels:
+        """All of them, by all items."""
+        every = self._chosen(None)
+        if isinstance(self._items, RawItems):
+            transform = self.transform_of(np.arange(self.num_items), every)
+            return self.standardised(transform=transform)
+        return self if isinstance(self._answers, Merged) else self.standardised(every)
+
+    def in_units_of(self, duels: Any) -> Duels:
+        """These duels, with features made as those of others were, unless they have some.
+
+        :param duels: `Duels` or `SeenDuels`.
+        :raises ValueError: what `standardised` raises.
+        """
+        if self._standardised is duels or isinstance(self._items, Items):
+            return self._standardised
+        return self.standardised(transform=duels.transform, people_features=duels.people_features)
+
+    def transform_of(self, training: IntArray, told: IntArray | None = None) -> FeatureTransform:
+        """What makes features of the items, learned from these rows of them.
+
+        :param told: training rows of the duels, which tell which words of texts win; by default no
+            score is made of them.
+        :raises ValueError: what `FeatureTransform.fit` raises.
+        """
+        won, raw = None, self.raw
+        if raw.texts and told is not None:
+            place = np.full(self.num_items, -1)
+            place[training] = np.arange(len(training))
+            won = Won.of(self.given.take(told)).between(place)
+        return raw.select(training).learned_transform(won)
+
+    def _compared(self, index: IntArray) -> IntArray:
+        return np.unique(self.given.take(index).sides)
+
+    def _chosen(self, rows: Any) -> IntArray:
+        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
+        if len(index) == 0:
+            raise ValueError("There are no duels in the chosen rows; choose at least one row.")
+        return index
+
+    def _rows(self, rows: npt.ArrayLike) -> IntArray:
+        array = np.asarray(rows)
+        if array.dtype == bool and array.shape == (self.num_rows,):
+            return np.flatnonzero(array)
+        if array.size == 0:
+            return np.empty(0, dtype=np.int64)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ValueError(
+                f"rows has shape {array.shape} and type {array.dtype}; give row numbers or a mask "
+                f"of length {self.num_rows}."
+            )
+        for i in first_true((array < 0) | (array >= self.num_rows)):
+            raise ValueError(
+                f"rows has {array[i]}, which is not a row; duels go from 0 to {self.num_rows - 1}."
+            )
+        return array.astype(np.int64)
+
+    # Views of items with features and of merged events.
+
+    @property
+    def known(self) -> Items:  # type: ignore[override]
+        """The items, and what is known of them; views of it are named as they are given."""
+        items = self._standardised._items
+        assert isinstance(items, Items)
+        return items
+
+    @property
+    def merged(self) -> Merged:
+        """What was said, equal answers being one event."""
+        merged = self._standardised._answers
+        assert isinstance(merged, Merged)
+        return merged
+
+    @property
+    def people_features(self) -> PeopleFeatures | None:
+        """What is known of the people besides their preferences; None for nothing."""
+        people = self._standardised.people_table
+        assert not isinstance(people, RawItems)
+        return people
+
+    @property
+    def events(self) -> Answers:
+        """What was said, as a table (docs/events.md). Repeated events (the same sides, kind, judge,
+        person, labels, time and covariates) are one whose count is their sum, in order of first
+        appearance. All names below are views of it.
+        """
+        return self.merged.events
+
+    @property
+    def said(self) -> Answers:  # type: ignore[override]
+        """The same."""
+        return self.merged.events
+
+    @property
+    def _held(self) -> Answers:
+        """Merged or not, which is the same for what is counted."""
+        return self._answers.events if isinstance(self._answers, Merged) else self._answers
+
+    @property
+    def winners(self) -> IntArray:
+        """(num_pairs,) the row that won each; of a tie the lower one.
+
+        :raises ValueError: answers about sets.
+        """
+        together.check(sets=self.events.has_sets, of_pairs="winners")
+        return self.events.pairs[:, 0]
+
+    @property
+    def losers(self) -> IntArray:
+        """(num_pairs,) the row that lost each; of a tie the higher one.
+
+        :raises ValueError: answers about sets.
+        """
+        together.check(sets=self.events.has_sets, of_pairs="losers")
+        return self.events.pairs[:, 1]
+
+    @property
+    def counts(self) -> IntArray:
+        """(num_pairs,) how often each was seen."""
+        return self.events.counts
+
+    @property
+    def ties(self) -> BoolArray | None:
+        """(num_pairs,) which are ties; None without any."""
+        return self.events.ties
+
+    @property
+    def num_ties(self) -> int:
+        """How many ended in a tie, counts included."""
+        ties = self._held.ties
+        return 0 if ties is None else int(self._held.counts[ties].sum())
 
     @cached_property
     def centred_people(self) -> PeopleFeatures:
@@ -359,7 +708,7 @@ class Duels(OfItems, OfAnswers):
     @property
     def num_duels(self) -> int:
         """t, the number of duels: the sum of `counts`."""
-        return self.events.num_events
+        return self._held.num_events
 
     @property
     def decided(self) -> BoolArray:
@@ -374,12 +723,12 @@ class Duels(OfItems, OfAnswers):
     @property
     def comparisons(self) -> IntArray:
         """Duels that each item takes part in, (n,), counts included."""
-        return self.events.compared(self.num_items)
+        return self._held.compared(self.num_items)
 
     @property
     def unit(self) -> str:
         """What one of the answers is called."""
-        return self.events.unit
+        return self._held.unit
 
     held: ClassVar[bool] = True
     """Whether all duels are in memory, where everybody may ask who met whom."""
@@ -477,10 +826,11 @@ class Duels(OfItems, OfAnswers):
         return found
 
     def __repr__(self) -> str:
-        return (
-            f"Duels(num_items={self.num_items}, num_features={self.num_features}, "
-            f"num_duels={self.num_duels}, num_pairs={self.num_pairs})"
-        )
+        numbers = f"num_items={self.num_items}, num_features={self.described.num_features}"
+        rows = f"num_rows={self.num_rows}"
+        if isinstance(self._answers, Merged):
+            rows = f"num_pairs={self.num_pairs}"
+        return f"Duels({numbers}, num_duels={self.num_duels}, {rows})"
 
 
 def _checked_events(events: Answers, known: Items) -> Answers:

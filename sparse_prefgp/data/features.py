@@ -393,7 +393,7 @@ class FeatureTransform:
                 raise ValueError(
                     f"The model has reduced {shortened(names)} to {self.reduced.reduction.size} "
                     "directions, and the items were not reduced to the same ones; give them as a "
-                    "raw table, or use to_duels(transform=model.duels.transform) of read_table."
+                    "raw table, or use standardised(transform=model.duels.transform) of read_duels."
                 )
             columns.append(features[:, start:])
         return _joined(columns, len(features))

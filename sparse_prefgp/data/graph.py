@@ -217,14 +217,14 @@ class DuelGraph(Links):
             rows, said, row_of_item = _with_sides(rows, said, row_of_item, layout, dated)
         said = said.saying(time=None, labels=None)
         first, number = said.alike()
-        own = duels.counts_given.astype(float)
-        if duels.weights_given is not None:
-            own = own * duels.weights_given
+        own = duels.merged.counts.astype(float)
+        if duels.merged.weights is not None:
+            own = own * duels.merged.weights
         return cls.of_events(
             rows,
             said.merged(first, number),
             row_of_item=row_of_item,
-            event_of_duel=number[duels.rows_given],
+            event_of_duel=number[duels.merged.rows],
             count_of_duel=own,
             layout=layout,
         )

@@ -17,6 +17,7 @@ from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.features import FeatureTransform
+    from sparse_prefgp.data.raw_items import RawItems
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,11 @@ class Items:
     def __len__(self) -> int:
         return len(self.features)
 
+    @property
+    def num_features(self) -> int:
+        """D, the number of feature columns."""
+        return int(self.features.shape[1])
+
     def shown(self, row: int) -> str:
         """How a message names the item of a row."""
         return shortened(row if self.ids is None else self.ids[row])
@@ -79,6 +85,11 @@ class OfItems:
     known: Items
 
     @property
+    def described(self) -> Items | RawItems:
+        """The items, or the table of them of which features are yet to be made."""
+        return self.known
+
+    @property
     def items(self) -> FloatArray:
         """(n, D) features, one row per item, read-only."""
         return self.known.features
@@ -86,12 +97,12 @@ class OfItems:
     @property
     def item(self) -> IntArray:
         """(n,) which item each row is of; as a rule the row itself."""
-        return np.arange(self.num_items) if self.known.item is None else self.known.item
+        return np.arange(self.num_items) if self.described.item is None else self.described.item
 
     @property
     def item_ids(self) -> tuple[Hashable, ...] | None:
         """n names of the rows; None without."""
-        return self.known.ids
+        return self.described.ids
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -106,22 +117,22 @@ class OfItems:
     @property
     def item_rows(self) -> ItemRows | None:
         """Which item each row is, and in which context; None where each is an item."""
-        return self.known.item_rows
+        return self.described.item_rows
 
     @property
     def num_items(self) -> int:
         """n, the number of items, compared or not."""
-        return len(self.known)
+        return len(self.described)
 
     @property
     def num_features(self) -> int:
         """D, the number of feature columns."""
-        return int(self.items.shape[1])
+        return self.known.num_features
 
     @property
     def has_features(self) -> bool:
         """Whether items have any feature."""
-        return self.num_features > 0
+        return self.described.num_features > 0
 
 
 def check_features(

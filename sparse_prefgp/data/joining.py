@@ -20,6 +20,7 @@ def joined_duels(old: Duels, new: Duels) -> Duels:
     :raises ValueError: other features, or an item with others than before; ids in one of them only;
         what `Answers.followed_by` raises.
     """
+    new = new.in_units_of(old)
     if new.num_features != old.num_features or new.feature_names != old.feature_names:
         raise ValueError(
             f"The new duels have {new.num_features} features where the old ones have "

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparse_prefgp.data.contexts import ItemRows
-from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.items import Items
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.word_score import Won
@@ -40,12 +40,19 @@ class RawItems:
     """(n,) which item each row is of, as a number; None where each is one."""
     item_rows: ItemRows | None = None
     """Names of these items, and the context of each row; None where each is an item."""
-    standard: Items | None = None
-    """The same rows with features that stay as they are, whichever of them are taken; None where
-    features are yet to be made."""
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @classmethod
+    def of(cls, known: Items) -> RawItems:
+        """Items as a table, whose columns are their features."""
+        d, n = known.num_features, len(known)
+        names = known.feature_names or tuple(f"column {j}" for j in range(d))
+        frame = require_pandas().DataFrame(known.features, columns=list(names))
+        ids = tuple(range(n)) if known.ids is None else known.ids
+        rows = RowNames("the items", None)
+        return cls(frame, ids, rows, names, item=known.item, item_rows=known.item_rows)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -53,12 +60,17 @@ class RawItems:
         return (*self.numeric, *self.categorical, *self.vectors, *self.texts)
 
     @property
+    def num_features(self) -> int:
+        """The number of columns that are features."""
+        return len(self.feature_names)
+
+    @property
     def context(self) -> tuple[str, ...]:
         """The columns that are no items' own, but their context's."""
         return () if self.item_rows is None else self.item_rows.columns
 
     def select(self, rows: IntArray) -> RawItems:
-        """Some of the rows, by their numbers, of which features are yet to be made."""
+        """Some of the rows, by their numbers."""
         return replace(
             self,
             frame=self.frame.iloc[rows].reset_index(drop=True),
@@ -66,7 +78,6 @@ class RawItems:
             row_names=self.row_names.select(rows),
             item=None if self.item is None else self.item[rows],
             item_rows=None if self.item_rows is None else self.item_rows.select(rows),
-            standard=None,
         )
 
     def in_contexts(

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.duels import PERSON, Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import flags_of, refuse_cells
-from sparse_prefgp.data.table import PERSON, DuelTable
 from sparse_prefgp.support.arrays import AnyArray, BoolArray, IntArray, distinct, first_true, runs
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 
@@ -89,7 +89,7 @@ class Grouping(NamedTuple):
         return len(np.unique(self.codes[self.codes >= 0])) > 1
 
 
-def grouping_of(table: DuelTable, rows: IntArray, units: Units | None = None) -> Grouping | None:
+def grouping_of(table: Duels, rows: IntArray, units: Units | None = None) -> Grouping | None:
     """What standard errors of scores of held-out rows are over: what was held out whole, and where
     that is rows or moments, or named by a column, people, else answers that became several duels.
 
@@ -119,11 +119,11 @@ def grouping_of_people(events: Answers) -> Grouping | None:
     return Grouping(distinct(events.person.numbers)[1], "people")
 
 
-def _people_in(table: DuelTable) -> Grouping | None:
+def _people_in(table: Duels) -> Grouping | None:
     """The same of rows of a table, or by who answered about a set."""
-    of_sets = table.events.has_sets or table.set_column is not None
-    if table.events.person is not None or not of_sets or PERSON not in table.context.columns:
-        return grouping_of_people(table.events)
+    of_sets = table.given.has_sets or table.set_column is not None
+    if table.given.person is not None or not of_sets or PERSON not in table.context.columns:
+        return grouping_of_people(table.given)
     return Grouping(require_pandas().factorize(table.context[PERSON].astype(str))[0], "people")
 
 
@@ -147,9 +147,9 @@ def _same_parts(codes: IntArray, others: IntArray) -> bool:
 # ---- rules -------------------------------------------------------------------------------------
 
 
-def _by_duels(table: DuelTable, column: str) -> Units:
+def _by_duels(table: Duels, column: str) -> Units:
     """Each event, or each set of events, is a unit."""
-    what = table.events.noun
+    what = table.given.noun
     wording = f"{what.capitalize()} held out at random: {{held:,}} of {{rows:,}}"
     if table.set_column is not None:
         what = f"values of {table.set_column!r}"
@@ -160,12 +160,12 @@ def _by_duels(table: DuelTable, column: str) -> Units:
     return Units(table.sets(), np.arange(table.num_rows), what, wording=wording, of_rows=True)
 
 
-def _by_items(table: DuelTable, column: str) -> Units:
+def _by_items(table: Duels, column: str) -> Units:
     """Each item is a unit, whatever its context."""
     return Units(*_of_sides(table, table.item), "items", of_items=True)
 
 
-def _by_group(table: DuelTable, column: str) -> Units:
+def _by_group(table: Duels, column: str) -> Units:
     """Each value of a column of the duels, or else of the items, is a unit."""
     found = _Column.of(table, column)
     code, labels = require_pandas().factorize(found.values.astype(str))
@@ -174,7 +174,7 @@ def _by_group(table: DuelTable, column: str) -> Units:
     return Units(*of_each, f"values of {column!r}", labels, of_items=found.of_items)
 
 
-def _by_time(table: DuelTable, column: str) -> Units:
+def _by_time(table: Duels, column: str) -> Units:
     """Each moment is a unit: an event is as late as its latest item, a set as its latest event."""
     found = _Column.of(table, column)
     values = found.values
@@ -194,7 +194,7 @@ def _by_time(table: DuelTable, column: str) -> Units:
     )
 
 
-def _by_given(table: DuelTable, column: str) -> Units:
+def _by_given(table: Duels, column: str) -> Units:
     """What has 1 is held out, and what has 0 is not."""
     found = _Column.of(table, column)
     meaning = "1 for what is held out and 0 for what is not"
@@ -202,7 +202,7 @@ def _by_given(table: DuelTable, column: str) -> Units:
     code, event = found.of_each(flags.astype(np.int64))
     if len(np.unique(code)) < 2:
         every, what = ("0", "held out") if not code.any() else ("1", "left to learn from")
-        owner = "items" if found.of_items else table.events.noun
+        owner = "items" if found.of_items else table.given.noun
         raise ValueError(
             f"The split column {column!r} has {every} in all {owner}, so that nothing is {what}; "
             f"give {meaning}."
@@ -212,7 +212,7 @@ def _by_given(table: DuelTable, column: str) -> Units:
         event,
         f"values of {column!r}",
         of_items=found.of_items,
-        wording=f"Held out by the column {column!r}: {{held:,}} of {{rows:,}} {table.events.noun}",
+        wording=f"Held out by the column {column!r}: {{held:,}} of {{rows:,}} {table.given.noun}",
         given=True,
     )
 
@@ -220,7 +220,7 @@ def _by_given(table: DuelTable, column: str) -> Units:
 class Rule(NamedTuple):
     """A way to say what is held out whole."""
 
-    units: Callable[[DuelTable, str], Units]
+    units: Callable[[Duels, str], Units]
     """Those of a table, by the column that is named."""
     column: bool = False
     """Whether a column is named."""
@@ -251,7 +251,7 @@ def says_itself(how: str) -> bool:
     return _kind(how)[0] == "given"
 
 
-def units_of(table: DuelTable, how: str) -> Units:
+def units_of(table: Duels, how: str) -> Units:
     """What a rule holds out whole.
 
     :raises ValueError: an unknown kind; a missing column or a missing value in it; of `given`, what
@@ -283,32 +283,32 @@ def _kind(how: str) -> tuple[str, str]:
     return kind, column
 
 
-def _of_sides(table: DuelTable, of_item: IntArray) -> tuple[IntArray, IntArray]:
+def _of_sides(table: Duels, of_item: IntArray) -> tuple[IntArray, IntArray]:
     """A number of each item as that of each side (s,), and the event of each side (s,)."""
-    events = table.events
+    events = table.given
     return of_item[events.sides], events.event_of_side
 
 
 class _Column(NamedTuple):
     """A column that a split is made by; one of the duels is preferred to one of the items."""
 
-    table: DuelTable
+    table: Duels
     name: str
     values: Any
     of_items: bool
 
     @classmethod
-    def of(cls, table: DuelTable, name: str) -> _Column:
+    def of(cls, table: Duels, name: str) -> _Column:
         """The column, refused where it is missing or has no value."""
-        owner = next((f for f in (table.context, table.items) if name in f.columns), None)
-        check_choice("The split column", name, [*table.context.columns, *table.items.columns])
+        owner = next((f for f in (table.context, table.raw.frame) if name in f.columns), None)
+        check_choice("The split column", name, [*table.context.columns, *table.raw.frame.columns])
         assert owner is not None
         found = cls(table, name, owner[name], owner is not table.context)
         refuse_cells(found.values.isna(), found.values, name, found.where, "fill it in")
         return found
 
     def where(self, row: int) -> str:
-        names = self.table.known.row_names if self.of_items else self.table.row_names
+        names = self.table.raw.row_names if self.of_items else self.table.row_names
         owner = "items" if self.of_items else "duels"
         return f"row {row} of the {owner} (counted from 0)" if names is None else names(row)
 
@@ -344,7 +344,7 @@ def _moments(column: _Column) -> Any:
 
 
 def split_duels(
-    table: DuelTable,
+    table: Duels,
     how: str,
     test_fraction: float,
     rng: np.random.Generator,
@@ -385,7 +385,7 @@ def split_duels(
             "features; use duels, or a column of the duels (group:COLUMN, time:COLUMN)."
         )
     if test_fraction == 0.0:
-        noun = table.events.noun
+        noun = table.given.noun
         all_of = f"All {t:,} {noun}" if t > 1 else f"The one {noun.removesuffix('s')}"
         wording = f"{all_of} for training, none held out"
         found = Split(np.arange(t), np.empty(0, dtype=np.int64), 0, wording)
@@ -410,23 +410,21 @@ def split_duels(
             share = "" if units.given else f" with test fraction {test_fraction}"
             other = "other values" if units.given else "another fraction"
             raise ValueError(
-                f"The {part} part of the split {how!r}{share} has no {table.events.noun}; choose "
+                f"The {part} part of the split {how!r}{share} has no {table.given.noun}; choose "
                 f"{other} or another kind of split."
             )
     moment, column = units.code if units.ordered else None, table.set_column
-    return _finished(found, sets, max_train, rng, moment, column, table.events.noun)
+    return _finished(found, sets, max_train, rng, moment, column, table.given.noun)
 
 
-def holding_out_people(
-    table: DuelTable, split: Split, share: float, rng: np.random.Generator
-) -> Split:
+def holding_out_people(table: Duels, split: Split, share: float, rng: np.random.Generator) -> Split:
     """The same split, with all events of some people in the test part too: these are new.
 
     :param share: of the people with events in training, at least one of them, to hold out.
     :param rng: draws them.
     :return: `split` itself, where fewer than ten people have events in training.
     """
-    person = table.events.person
+    person = table.given.person
     assert person is not None
     known = np.unique(person.numbers[split.train_rows])
     if len(known) < FEWEST_PEOPLE or not len(split.test_rows):
@@ -446,7 +444,7 @@ def holding_out_people(
 
 
 def leave_one_out(
-    table: DuelTable,
+    table: Duels,
     how: str,
     label: str,
     rng: np.random.Generator,
@@ -471,11 +469,11 @@ def leave_one_out(
             )
     wording = f"{label} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
     found, column_of_sets = _reported(table, train, test, wording), table.set_column
-    noun = table.events.noun
+    noun = table.given.noun
     return _finished(found, sets, max_train, rng, None, column_of_sets, noun)
 
 
-def group_labels(table: DuelTable, how: str) -> list[str]:
+def group_labels(table: Duels, how: str) -> list[str]:
     """The groups that are in a duel: in the order of numbers where all are, else of text.
 
     :raises ValueError: what `units_of` raises.
@@ -612,10 +610,10 @@ def _apart(inside: BoolArray, event: IntArray, sets: IntArray) -> tuple[IntArray
     return np.flatnonzero(~some[sets]), np.flatnonzero(~others[sets])
 
 
-def _reported(table: DuelTable, train: IntArray, test: IntArray, wording: str) -> Split:
+def _reported(table: Duels, train: IntArray, test: IntArray, wording: str) -> Split:
     dropped = table.num_rows - len(train) - len(test)
     if dropped:
-        wording += f"; {dropped:,} mixed {table.events.noun} dropped"
+        wording += f"; {dropped:,} mixed {table.given.noun} dropped"
         if table.set_column is not None:
             wording += f", with all others of their {table.set_column!r}"
     return Split(train, test, dropped, wording)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sparse_prefgp.data.table import PERSON
+from sparse_prefgp.data.duels import PERSON, Duels
 from sparse_prefgp.datasets.registry import CHOICES, RANKINGS, TARGET, DataSet
-from sparse_prefgp.io import DuelTable, read_choice_table, read_ranking_table, read_table
+from sparse_prefgp.io import read_choices, read_duels, read_rankings
 from sparse_prefgp.io.choices import CHOICE_SET, CHOSEN, RANK, RANKING
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -58,14 +58,14 @@ class DuelSet(_Named):
     """Data frame of the same duels between the models that made the items, as `leaderboard` takes
     it, or None."""
 
-    def table(self, *, gold: bool = False, ties: bool = False, **options: Any) -> DuelTable:
-        """The table from which splits and `Duels` are made.
+    def to_duels(self, *, gold: bool = False, ties: bool = False, **options: Any) -> Duels:
+        """The duels as they are read.
 
         :param gold: the gold duels instead of the single votes.
         :param ties: the tied votes too.
-        :param options: more of `read_table`, such as `weights`, `groups` or `context`.
+        :param options: more of `read_duels`, such as `weights`, `groups` or `context`.
         :raises ValueError: the set has no gold duels or no ties, or both are wanted together; what
-            `read_table` raises.
+            `read_duels` raises.
         """
         if gold and ties:
             raise ValueError("Gold duels have no ties; leave out gold or ties.")
@@ -91,7 +91,7 @@ class DuelSet(_Named):
         ignore = [n for n in self.about.ignore if n in self.items.columns and n not in named]
         ignore += list(options.pop("ignore", ()))
         with no_guess_of_draws():
-            return read_table(self.items, duels, ignore=ignore, ties=tied, **options)
+            return read_duels(self.items, duels, ignore=ignore, ties=tied, **options)
 
     @property
     def frames(self) -> dict[str, Any]:
@@ -146,14 +146,13 @@ class ChoiceSet(_Named):
             "duels": int(self.choices[CHOICE_SET].nunique()),
         }
 
-    def table(self, **options: Any) -> DuelTable:
-        """The table from which splits and `Duels` are made: alternatives that are equal in all
-        attributes are one item.
+    def to_duels(self, **options: Any) -> Duels:
+        """The choices as they are read: alternatives that are equal in all attributes are one item.
 
-        :param options: more of `read_choice_table`, such as `features` or `person`.
-        :raises ValueError: what `read_choice_table` raises.
+        :param options: more of `read_choices`, such as `features` or `person`.
+        :raises ValueError: what `read_choices` raises.
         """
-        return read_choice_table(None, self.choices, **{"features": self.attributes} | options)
+        return read_choices(None, self.choices, **{"features": self.attributes} | options)
 
     @property
     def _numbers(self) -> dict[str, Any]:
@@ -185,15 +184,15 @@ class RankingSet(_Named):
             "duels": int(self.rankings[RANKING].nunique()),
         }
 
-    def table(self, *, unranked_last: bool = False, **options: Any) -> DuelTable:
-        """The table from which splits and `Duels` are made.
+    def to_duels(self, *, unranked_last: bool = False, **options: Any) -> Duels:
+        """The rankings as they are read.
 
         :param unranked_last: who has no rank stands below all others; by default left out.
-        :param options: more of `read_ranking_table`, such as `covariates`.
-        :raises ValueError: what `read_ranking_table` raises.
+        :param options: more of `read_rankings`, such as `covariates`.
+        :raises ValueError: what `read_rankings` raises.
         """
         rankings = self.rankings if unranked_last else self.rankings.dropna(subset=RANK)
-        return read_ranking_table(self.items, rankings, unranked_last=unranked_last, **options)
+        return read_rankings(self.items, rankings, unranked_last=unranked_last, **options)
 
     @property
     def _numbers(self) -> dict[str, Any]:

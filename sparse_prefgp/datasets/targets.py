@@ -18,7 +18,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.frames import duels_frame, numbered
 from sparse_prefgp.datasets.sets import RegressionSet, no_guess_of_draws
-from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray, first_true
 from sparse_prefgp.support.checks import check_number
 from sparse_prefgp.support.words import shortened
@@ -53,23 +53,23 @@ class TargetDuels:
         """(t,) the part that each duel is of."""
         return np.asarray(self.duels["part"], dtype=np.int64)
 
-    def table(self, **options: Any) -> DuelTable:
-        """The table from which splits and `Duels` are made; options are those of `read_table`."""
-        with no_guess_of_draws():
-            return read_table(self.items, self.duels, **options)
-
-    def to_duels(self, part: int | None = None, *, standardise_on: int | None = None) -> Duels:
-        """Duels of one part, or of all, with standardised features.
+    def to_duels(
+        self, part: int | None = None, *, standardise_on: int | None = None, **options: Any
+    ) -> Duels:
+        """All of them as they are read, or those of one part with standardised features.
 
         :param part: default all.
         :param standardise_on: the part whose items set means and standard deviations, usually the
             training part 0; default those of `part`.
+        :param options: more of `read_duels`.
         :raises ValueError: a part without duels.
         """
+        with no_guess_of_draws():
+            duels = read_duels(self.items, self.duels, **options)
         if part is None:
-            return self.table().to_duels()
+            return duels
         training = self._rows(part if standardise_on is None else standardise_on)
-        return self.table().to_duels(self._rows(part), standardise_on=training, only_compared=True)
+        return duels.standardised(self._rows(part), standardise_on=training, only_compared=True)
 
     def _rows(self, part: int) -> IntArray:
         rows = np.flatnonzero(self.part == part)

@@ -60,7 +60,7 @@ def described(model: PreferenceGP) -> Written:
     description, arrays = described_as_any(model, model.infer(), encoded(model))
     duels, in_blocks = model.duels, model.approximation.has_blocks
     # As it was given where each duel has its block or a weight, else with equal duels merged.
-    apart = in_blocks or duels.weights_given is not None
+    apart = in_blocks or duels.merged.weights is not None
     names, said = described_events(duels.given if apart else duels.events)
     arrays |= said
     arrays["site_nu"], arrays["site_tau"] = model.inference.sites()

@@ -1,15 +1,10 @@
 """Reading items, duels, choices and rankings: CSV, JSON, Excel, Parquet and data frames."""
 
-from sparse_prefgp.data.table import DuelTable as DuelTable
 from sparse_prefgp.io.choices import read_best_worst as read_best_worst
-from sparse_prefgp.io.choices import read_best_worst_table as read_best_worst_table
-from sparse_prefgp.io.choices import read_choice_table as read_choice_table
 from sparse_prefgp.io.choices import read_choices as read_choices
-from sparse_prefgp.io.choices import read_ranking_table as read_ranking_table
 from sparse_prefgp.io.choices import read_rankings as read_rankings
 from sparse_prefgp.io.reading import read_duels as read_duels
 from sparse_prefgp.io.reading import read_items as read_items
-from sparse_prefgp.io.reading import read_table as read_table
 from sparse_prefgp.io.streams import StreamedDuels as StreamedDuels
 from sparse_prefgp.io.streams import stream_duels as stream_duels
 from sparse_prefgp.io.texts import with_texts as with_texts

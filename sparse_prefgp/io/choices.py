@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.answers import Answers, Covariates
-from sparse_prefgp.data.duels import Duels, check_covariates
+from sparse_prefgp.data.duels import PERSON, Duels, check_covariates
 from sparse_prefgp.data.features import FeatureTransform, numeric_column
 from sparse_prefgp.data.roles import order_of_dates
-from sparse_prefgp.data.table import PERSON, DuelTable
 from sparse_prefgp.io.answers import (
     NOWHERE,
     Alternatives,
@@ -54,7 +53,7 @@ from sparse_prefgp.io.judgements import (
     names_of_columns,
     said_by,
 )
-from sparse_prefgp.io.reading import finished, read_table
+from sparse_prefgp.io.reading import finished, read_duels
 from sparse_prefgp.io.sets import (
     ANSWERS,
     CHOICE_SET,
@@ -76,24 +75,24 @@ class SetColumns:
     """What the columns of a table of answers about sets say, and what is made of them."""
 
     features: Sequence[str] | None = None
-    """As in `read_table`."""
+    """As in `read_duels`."""
     ignore: Sequence[str] = ()
-    """As in `read_table`."""
+    """As in `read_duels`."""
     never_features: Sequence[str] = ()
-    """As in `read_table`."""
+    """As in `read_duels`."""
     counts: str | None = None
-    """As in `read_table`, the same in all rows of a set."""
+    """As in `read_duels`, the same in all rows of a set."""
     weights: str | None = None
-    """As in `read_table`, the same in all rows of a set."""
+    """As in `read_duels`, the same in all rows of a set."""
     groups: str | None = None
-    """As in `read_table`, the same in all rows of a set."""
+    """As in `read_duels`, the same in all rows of a set."""
     labels: Sequence[str] | Mapping[str, str] = ()
-    """As in `read_table`, the same in all rows of a set; or the columns of labels by their names.
+    """As in `read_duels`, the same in all rows of a set; or the columns of labels by their names.
     """
     context: Sequence[str] = ()
-    """As in `read_table`, the same in all rows of a set."""
+    """As in `read_duels`, the same in all rows of a set."""
     item: str | None = None
-    """As in `read_table`."""
+    """As in `read_duels`."""
     covariates: Sequence[str] = ()
     """Columns of the long form: what tells the alternatives of a set apart besides their items."""
     none: str | None = None
@@ -109,15 +108,15 @@ class SetColumns:
     text_features: Encoder | None = None
     """What makes vectors of them besides, see `with_texts`."""
     person: str | None = None
-    """As in `read_table`, the same in all rows of a set."""
+    """As in `read_duels`, the same in all rows of a set."""
     people: Any = None
-    """As in `read_table`."""
+    """As in `read_duels`."""
     asked: bool = False
     """Nobody has chosen yet, and the first option of each set stands as the chosen one."""
     as_duels: bool = False
     """Whether each pair of which the answer says who is better becomes a duel of its own."""
     day_first: bool | None = None
-    """As in `read_table`."""
+    """As in `read_duels`."""
 
     @property
     def roles(self) -> Roles:
@@ -140,10 +139,10 @@ class SetColumns:
         return FeatureNames(self.features, self.ignore, self.never_features, self.item, order)
 
 
-def read_choice_table(items: Source | None, choices: Source, **columns: Any) -> DuelTable:
+def read_choices(items: Source | None, choices: Source, **columns: Any) -> Duels:
     """Read choices of one item from a set, each an event.
 
-    :param items: as in `read_table`. Without it, the items that the choices name; where a long
+    :param items: as in `read_duels`. Without it, the items that the choices name; where a long
         form has other columns that tell the options apart, these are the features: rows that are
         equal in all of them are one item.
     :param choices: path or data frame. Long, a row for each option: columns `choice_set` (which
@@ -153,7 +152,7 @@ def read_choice_table(items: Source | None, choices: Source, **columns: Any) -> 
         attributes of the options, `alt1_price`, `alt2_price`, ….
     :param columns: fields of `SetColumns` and of `Form`: `features`, `ignore`, `never_features`,
         `counts`, `weights`, `groups`, `labels`, `context`, `item`, `person` and `people` as in
-        `read_table`; `covariates`, columns of the long form; `none`, the id of "none of these",
+        `read_duels`; `covariates`, columns of the long form; `none`, the id of "none of these",
         where the items have no such row; `embedding`, vectors of the items next to their table, see
         `with_embedding`; `text` and `text_features`, columns of texts, see `with_texts`; and
         `as_duels`, to read a choice as duels of the chosen option with each of the others, which
@@ -162,31 +161,31 @@ def read_choice_table(items: Source | None, choices: Source, **columns: Any) -> 
     :return: One row per choice, in the order of their first rows; its context has every column that
         is the same throughout each choice. With `as_duels` one row per duel; `set_column` names the
         choice then, so that splits keep it whole.
-    :raises ValueError: what `read_table` raises; a choice with no chosen option, with two, with one
+    :raises ValueError: what `read_duels` raises; a choice with no chosen option, with two, with one
         option only, or with an item twice; a value of `chosen` that is neither 0 nor 1, or, in the
         wide form, none of the options of its row.
     """
     return _marked(_read(items, choices, CHOICES, columns))
 
 
-def read_best_worst_table(
+def read_best_worst(
     items: Source | None, answers: Source, *, at_once: bool = False, **columns: Any
-) -> DuelTable:
+) -> Duels:
     """Read answers that name the best and the worst of a set, each an event.
 
-    :param items: as in `read_choice_table`.
-    :param answers: as the choices of `read_choice_table`, with the columns `best` and `worst` in
+    :param items: as in `read_choices`.
+    :param answers: as the choices of `read_choices`, with the columns `best` and `worst` in
         place of `chosen`; or long with one column of 1, 0 and -1, or best and worst.
     :param at_once: both were found in one look at the set. By default the worst is chosen in a
         second look, among those that are left.
-    :param columns: as in `read_choice_table`.
-    :return: One row per answer, as in `read_choice_table`.
-    :raises ValueError: what `read_choice_table` raises; an option that is best and worst.
+    :param columns: as in `read_choices`.
+    :return: One row per answer, as in `read_choices`.
+    :raises ValueError: what `read_choices` raises; an option that is best and worst.
     """
     return _marked(_read(items, answers, BEST_WORST, columns), at_once)
 
 
-def _marked(form: _Form, at_once: bool = False) -> DuelTable:
+def _marked(form: _Form, at_once: bool = False) -> Duels:
     """The table of answers that mark what was chosen, or the best and the worst."""
     table, shown = form.table, form.shown
     marks = {CHOSEN: np.isin(shown.row, shown.first_row)}
@@ -211,12 +210,12 @@ def _marked(form: _Form, at_once: bool = False) -> DuelTable:
     return form.finished(answers, events_of, [ITEM_ID, *marks])
 
 
-def read_ranking_table(
+def read_rankings(
     items: Source | None, rankings: Source, *, unranked_last: bool = False, **columns: Any
-) -> DuelTable:
+) -> Duels:
     """Read rankings of sets, each an event.
 
-    :param items: as in `read_choice_table`.
+    :param items: as in `read_choices`.
     :param rankings: path or data frame. Wide, a row for each ranking: columns `rank_1` (the best),
         `rank_2`, … hold item ids, of which shorter rankings leave the last ones empty; columns
         `option_1`, `option_2`, …, if there are some, hold the ids of all that were shown: those
@@ -225,10 +224,10 @@ def read_ranking_table(
         place: columns `ranking`, `item_id` and `rank` (a number, the smallest is the best).
     :param unranked_last: rows of the long form without a rank were shown, and stand below all
         others, in no order; by default each has to have one.
-    :param columns: as in `read_choice_table`; `as_duels` reads a ranking as duels between all pairs
+    :param columns: as in `read_choices`; `as_duels` reads a ranking as duels between all pairs
         of items that it orders.
-    :return: One row per ranking, as in `read_choice_table`.
-    :raises ValueError: what `read_table` raises; an item twice in a ranking, two items at one rank,
+    :return: One row per ranking, as in `read_choices`.
+    :raises ValueError: what `read_duels` raises; an item twice in a ranking, two items at one rank,
         one item only, a rank that is missing.
     """
     form = _read(items, rankings, RANKINGS, columns, unranked_last)
@@ -238,45 +237,12 @@ def read_ranking_table(
     return form.finished(answers, partial(events_of_rankings, ties=tied), [ITEM_ID, RANK])
 
 
-def read_choices(items: Source | None, choices: Source, **columns: Any) -> Duels:
-    """Read items and choices from sets into `Duels` with standardised features.
-
-    Arguments are those of `read_choice_table`, units those of `read_duels`; for a training and a
-    test part, split the table.
-
-    :raises ValueError: what `read_choice_table` and `read_duels` raise.
-    """
-    return read_choice_table(items, choices, **columns).to_duels()
-
-
-def read_rankings(items: Source | None, rankings: Source, **columns: Any) -> Duels:
-    """Read items and rankings into `Duels` with standardised features.
-
-    Arguments are those of `read_ranking_table`, units those of `read_duels`; for a training and a
-    test part, split the table.
-
-    :raises ValueError: what `read_ranking_table` and `read_duels` raise.
-    """
-    return read_ranking_table(items, rankings, **columns).to_duels()
-
-
-def read_best_worst(items: Source | None, answers: Source, **columns: Any) -> Duels:
-    """Read items, and the best and the worst of sets, into `Duels` with standardised features.
-
-    Arguments are those of `read_best_worst_table`, units those of `read_duels`; for a training and
-    a test part, split the table.
-
-    :raises ValueError: what `read_best_worst_table` and `read_duels` raise.
-    """
-    return read_best_worst_table(items, answers, **columns).to_duels()
-
-
 # By the kind of answers that a table holds.
-READERS: dict[str, Callable[..., DuelTable]] = {
-    DUELS: read_table,
-    CHOICES: read_choice_table,
-    RANKINGS: read_ranking_table,
-    BEST_WORST: read_best_worst_table,
+READERS: dict[str, Callable[..., Duels]] = {
+    DUELS: read_duels,
+    CHOICES: read_choices,
+    RANKINGS: read_rankings,
+    BEST_WORST: read_best_worst,
 }
 
 
@@ -300,7 +266,7 @@ class _Form:
         answers: Alternatives,
         events_of: Callable[[Alternatives], Answers],
         used: Sequence[str],
-    ) -> DuelTable:
+    ) -> Duels:
         """A row for each answer, or for each duel that it is read as.
 
         :param used: columns that say which items stand where.
@@ -330,14 +296,14 @@ class _Form:
         context[sets.column] = np.asarray(sets.ids)[sets.code[rows]]
         items = self.columns.items
         features = {*items.numeric, *items.categorical} & {*self.attributes}
-        found = DuelTable(
+        found = Duels.from_events(
             items,
             events,
-            context,
-            table.row.select(rows),
-            sets.column if said.as_duels else None,
-            shared=tuple(name for name in kept if name in features),
-            unused=tuple(map(str, table.frame.columns)),
+            context=context,
+            row_names=table.row.select(rows),
+            set_column=sets.column if said.as_duels else None,
+            shared=[name for name in kept if name in features],
+            unused_columns=[*map(str, table.frame.columns)],
         )
         found = found.using((*used, *said.used, *self.attributes, sets.column))
         return finished(

@@ -87,7 +87,7 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
 
     :param items: the table of items.
     :param answers: the other table, whose columns may be ignored too.
-    :raises ValueError: what `read_table` says of names, ids and feature columns.
+    :raises ValueError: what `read_duels` says of names, ids and feature columns.
     """
     features = names.features
     others = [column for column in items.frame.columns if column != items.id_column]

@@ -21,13 +21,12 @@ from sparse_prefgp.data.answers import (
 )
 from sparse_prefgp.data.answers import TIE as TIED
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
-from sparse_prefgp.data.duels import check_total
+from sparse_prefgp.data.duels import Duels, check_total
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.raw_items import RawItems
 from sparse_prefgp.data.roles import LEANING, ROLES
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
-from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import (
@@ -427,7 +426,7 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
     return replace(duels, frame=frame, row=rows)
 
 
-def placed(table: DuelTable, items: Table, context: Sequence[str], item: str | None) -> DuelTable:
+def placed(table: Duels, items: Table, context: Sequence[str], item: str | None) -> Duels:
     """The table with rows that know their item, where a column of their table names it, and their
     context (`in_context`).
 
@@ -435,11 +434,11 @@ def placed(table: DuelTable, items: Table, context: Sequence[str], item: str | N
     :raises ValueError: no such column, or a row that names none; what `in_context` raises.
     """
     if item is not None:
-        table = replace(table, known=of_named_items(table.known, items, item))
+        table = table.replacing(raw=of_named_items(table.raw, items, item))
     found = in_context(table, context)
     names = names_of_rows(found.item_ids, found.item_rows) or ()
     often: Counter[Hashable] = Counter()
-    for name, number in zip(names, found.events.compared(found.num_items), strict=True):
+    for name, number in zip(names, found.comparisons, strict=True):
         often[name] += int(number)
     warn_of_spellings(tuple(often), "items", often)
     return found
@@ -468,7 +467,7 @@ def item_names(items: Table, column: str) -> tuple[Hashable, ...]:
     return plain_ids([id_text(name) for name in found])
 
 
-def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
+def in_context(table: Duels, names: Sequence[str]) -> Duels:
     """Items by the context of their duels: each item in each context becomes a row of its own.
 
     Its features are those of the item and of the context, and its id tells both, such as
@@ -496,8 +495,8 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         warn_of_blanks(stacked[name], f"The context {name!r}")
     texts = [[id_text(value) for value in stacked[name]] for name in wanted]
     codes = [pd.factorize(np.array(text, dtype=object))[0] for text in texts]
-    order = _by_place(table.events)
-    both = table.events.sides[order]
+    order = _by_place(table.given)
+    both = table.given.sides[order]
     keys = np.column_stack([both, *codes])
     _, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     row = np.empty(len(order), dtype=np.int64)
@@ -512,8 +511,8 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         )
     columns = {name: stacked[name].iloc[first].to_numpy() for name in wanted}
     texts_of = np.array(texts, dtype=object).T[first].reshape(len(first), len(wanted))
-    known = table.known.in_contexts(base, columns, kinds, shared, texts_of)
-    return replace(table, known=known, events=table.events.saying(row), shared=tuple(shared))
+    raw = table.raw.in_contexts(base, columns, kinds, shared, texts_of)
+    return table.replacing(raw=raw, given=table.given.saying(row), shared=tuple(shared))
 
 
 def _by_place(events: Answers) -> IntArray:
@@ -523,13 +522,13 @@ def _by_place(events: Answers) -> IntArray:
     return np.argsort(place, kind="stable")
 
 
-def _sides(table: DuelTable, names: Sequence[str]) -> tuple[Any, IntArray, list[str]]:
+def _sides(table: Duels, names: Sequence[str]) -> tuple[Any, IntArray, list[str]]:
     """The context of all first sides, then of all second ones, …; the row of the duels of each, and
     the names that all sides share."""
     pd = require_pandas()
-    refuse_columns_of_items(names, table.items.columns)
+    refuse_columns_of_items(names, table.raw.frame.columns)
     pairs = context_columns(table.context.columns, names, "the duels")
-    events, said = table.events, table.context
+    events, said = table.given, table.context
     order = _by_place(events)
     at = events.event_of_side[order]
     shared = [name for name, pair in zip(names, pairs, strict=True) if pair == (name, name)]

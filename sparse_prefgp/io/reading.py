@@ -14,8 +14,7 @@ from sparse_prefgp.data.answers import FLAGGED, KINDS
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.flags import YES_AND_NO
-from sparse_prefgp.data.roles import ORDER, order_of_dates
-from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.data.roles import ORDER, columns_of_roles, order_of_dates
 from sparse_prefgp.io.columns import FeatureNames, item_columns
 from sparse_prefgp.io.dates import in_iso
 from sparse_prefgp.io.files import (
@@ -54,7 +53,7 @@ _SIDES, _FEW = (("left", "right"), ("first", "second")), 6
 _REPEATED = 2.0
 
 
-def read_table(
+def read_duels(
     items: Source | None,
     duels: Source,
     *,
@@ -79,8 +78,12 @@ def read_table(
     labels: Sequence[str] = (),
     day_first: bool | None = None,
     **form: Any,
-) -> DuelTable:
+) -> Duels:
     """Read items and duels, one row per duel.
+
+    Features are made by `Duels.standardised`, of training rows or of all; what asks the duels for
+    features has those of all, whose means, standard deviations and levels `duels.transform`
+    records.
 
     :param items: path of a file (docs/tables.md), or a data frame, with one row per item. The id is
         the column `item_id`, else the first. Every other numeric, boolean, date or categorical
@@ -130,13 +133,15 @@ def read_table(
     :param form: fields of `Form`, which say how the table is read.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
-        positive; a feature value that is missing or infinite; text where numbers are needed; a text
+        positive; text where numbers are needed; a text
         column with more than 50 levels or one level per row; no feature but an id; a flag of a tie
         that is neither 0 nor 1; a weight that is not positive; a missing group; a context that is
         no column of the duels, or one of the items too; an item column that is not in the table,
         or empty in a row; vectors of different lengths or not finite; a person that is missing, or
         without a row in the table of people; a date that is missing or none, or some with a time
-        zone and some without; what `with_embedding` and `with_texts` raise.
+        zone and some without; what `with_embedding` and `with_texts` raise. Where features are
+        made: a feature value that is missing, infinite or otherwise unusable; every feature column
+        constant.
     """
     names = column_names(covariates, "covariates")
     own = names_of_columns(labels)
@@ -170,7 +175,9 @@ def read_table(
     used = [WINNER, LOSER, roles.count_column, *flags]
     said_besides = table.frame.drop(columns=used, errors="ignore")
     unused = tuple(said_besides.columns)
-    found = DuelTable(columns.items, events, said_besides, table.row, unused=unused)
+    found = Duels.from_events(
+        columns.items, events, context=said_besides, row_names=table.row, unused_columns=unused
+    )
     first = made.read_as.columns.get("first")
     hidden = (SIDE, BOTH_BAD, *([made.grade] if made.grade else []))
     found = found.using((*roles.named, *columns_of_sides((*names, *context)), *ignore, *never))
@@ -187,42 +194,41 @@ def read_table(
 
 
 def finished(
-    table: DuelTable,
+    table: Duels,
     made: Understood,
     people: Source | None,
     roles: Roles,
     items: Table,
     context: Sequence[str],
     item: str | None,
-) -> DuelTable:
+) -> Duels:
     """A table with what is known of people, its roles, and how it was read.
 
     :param items: the table of items.
     """
-    events = table.events
+    events = table.given
     often = [events.num_events]
     if "kind" in events.columns:
         often = np.bincount(events.kind, events.counts, len(KINDS)).astype(int).tolist()
-    left = (made.called.get(str(name), str(name)) for name in table.unused)
+    left = (made.called.get(str(name), str(name)) for name in table.unused_columns)
     unused = tuple(dict.fromkeys((*made.read_as.unused, *left)))
     answers = {kind.name: number for kind, number in zip(KINDS, often, strict=False) if number}
     asked = [] if events.person is not None else _asking_for_people(table)
-    table = replace(
-        table,
-        people=people_of(people, events.person),
-        roles={**roles.by_role, **made.remembered},
+    table = table.replacing(
+        people_table=people_of(people, events.person),
+        roles=columns_of_roles({**roles.by_role, **made.remembered}),
         read_as=replace(made.read_as, answers=answers, unused=unused).noting(*asked),
     )
     return placed(table, items, context, item)
 
 
-def _asking_for_people(table: DuelTable) -> list[str]:
+def _asking_for_people(table: Duels) -> list[str]:
     """What to say of a column that nobody named, that is called as columns of people are, and by
     which answers repeat; nothing without one."""
-    name = Header(map(str, table.unused)).column(*PEOPLE)
+    name = Header(map(str, table.unused_columns)).column(*PEOPLE)
     if name is None or name not in table.context.columns:
         return []
-    people, noun = int(table.context[name].nunique()), table.events.noun
+    people, noun = int(table.context[name].nunique()), table.given.noun
     each = len(table.context) / max(people, 1)
     if people < 2 or each < _REPEATED:
         return []
@@ -232,12 +238,12 @@ def _asking_for_people(table: DuelTable) -> list[str]:
     ]
 
 
-def _warn_of_draws(table: DuelTable) -> None:
+def _warn_of_draws(table: Duels) -> None:
     """Of columns that nobody named and that may say which duels were tied."""
     sides = tuple(f"{side}_" for side in (WINNER, LOSER))
     found = [
         repr(name)
-        for name in table.unused
+        for name in table.unused_columns
         if not str(name).startswith(sides) and _is_of_both(table.context[name])
     ]
     if found:
@@ -250,10 +256,10 @@ def _warn_of_draws(table: DuelTable) -> None:
         )
 
 
-def _warn_of_answers(table: DuelTable) -> None:
+def _warn_of_answers(table: Duels) -> None:
     """Of columns that nobody named and that may say which of two sides won: then the columns winner
     and loser, renamed, hold the sides."""
-    for name in table.unused:
+    for name in table.unused_columns:
         answers = table.context[name].unique()
         if len(answers) > _FEW:
             continue
@@ -274,23 +280,10 @@ def _is_of_both(column: Any) -> bool:
     return column.nunique(dropna=False) == 2 and values == {True, False}
 
 
-def read_duels(items: Source | None, duels: Source, **columns: Any) -> Duels:
-    """Read items and duels into `Duels` with standardised features.
-
-    Means, standard deviations and levels are those of all items and are recorded in
-    `duels.transform`. Arguments are those of `read_table`; for a training and a test part, split
-    the table first and use `DuelTable.to_duels`.
-
-    :raises ValueError: what `read_table` raises; a missing, infinite or otherwise unusable feature
-        value; every feature column constant.
-    """
-    return read_table(items, duels, **columns).to_duels()
-
-
 def read_items(path: Source, like: Any) -> FloatArray:
     """Features (n, D) of raw items, in the units of `duels.items`.
 
-    :param path: of a file as `read_table` takes, or a data frame, with the feature columns.
+    :param path: of a file as `read_duels` takes, or a data frame, with the feature columns.
     :param like: `Duels` made by `read_duels`, a model of such duels, or a `FeatureTransform`.
     :raises ValueError: `like` records no transform; a missing feature column; a value that is
         missing or not a number; an unreadable or empty file.

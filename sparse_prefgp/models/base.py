@@ -187,6 +187,7 @@ class DuelGP(DuelPredictions, Learned):
         """
         rows = inputs
         if isinstance(questions, Duels):
+            questions = questions.in_units_of(self.duels)
             if inputs is None and questions is not self.duels:
                 rows = questions.items
             questions = questions.given

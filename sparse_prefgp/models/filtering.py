@@ -95,7 +95,7 @@ def filtered_by(model: Any, duels: Duels | None, slices: Any) -> Filtering:
     everything, edges, old = model.duels, slices, 0
     told = [np.zeros(0), np.zeros(0)]
     if duels is not None:
-        edges, old = edges_of(model, duels, slices), len(model.duels.rows_given)
+        edges, old = edges_of(model, duels, slices), len(model.duels.merged.rows)
         everything = joined_duels(model.duels, duels)
         model._inferred()
         nu, tau = model.inference.sites()

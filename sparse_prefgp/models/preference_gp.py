@@ -126,6 +126,7 @@ class PreferenceGP(DuelGP):
     ) -> None:
         super().__init__()
         check_kind("duels", duels, Duels, OF_DUELS)
+        duels = duels.standardised()
         if kernel is None:
             if duels.num_features:
                 features = f"items with {duels.num_features} features"
@@ -437,6 +438,7 @@ def replace(
         raise NotInMemory()
     duels = model.duels if answers is None else answers
     check_kind("answers", duels, Duels, OF_DUELS)
+    duels = duels.in_units_of(model.duels)
     if model.centre is not None:
         check_shape("The items of answers", duels.items, "n", len(model.centre))
     tree = model.parts if shared else copy.deepcopy(model.parts)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import Split, says_itself, split_duels
-from sparse_prefgp.io import DuelTable
+from sparse_prefgp.io import StreamedDuels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import INDUCING
 from sparse_prefgp.support.plain import Record
@@ -106,7 +107,7 @@ class Automatic(NamedTuple):
 
 
 def automatic_candidates(
-    table: DuelTable,
+    table: Duels,
     kernel: str = AUTO,
     approximation: str = AUTO,
     inducing: int | str | None = None,
@@ -152,8 +153,8 @@ def automatic_candidates(
     def with_effects(one: str) -> tuple[str, ...]:
         """A kernel with effects of items, and these alone where exact inference is worth its cost;
         none where items have few votes or are too many."""
-        items = len(np.unique(table.item[table.events.pairs]))
-        votes = float(table.events.sizes @ table.events.totals)
+        items = len(np.unique(table.item[table.given.pairs]))
+        votes = float(table.given.sizes @ table.given.totals)
         if votes <= MANY_VOTES * items or items > MOST_EFFECTS:
             return ()
         alone = ("item",) if inducing is None and items <= EXACT_TOO_ITEMS else ()
@@ -181,7 +182,7 @@ def automatic_candidates(
         kernels += with_effects(default_for(transform) or DEFAULT_KERNEL)
     if given:
         return each_with(kernels)
-    compared = table.items.iloc[np.unique(table.events.sides)]
+    compared = table.raw.frame.iloc[np.unique(table.given.sides)]
     distinct = len(np.unique(transform.apply(compared), axis=0))
     if inducing is None and distinct <= EXACT_ITEMS:
         return each_with(kernels, OF_ITEMS)
@@ -212,12 +213,12 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
     """
     if settings.kernel is not None or settings.dated:
         return settings
-    if not isinstance(table, DuelTable):
+    if isinstance(table, StreamedDuels):
         many = table.num_features > OWN_VARIANCES
         return replace(settings, kernel=MANY_DEFAULT) if many else settings
     if not table.has_features or table.only_contexts:
         return settings
-    transform = None if table.known.vectors else _transform(table)  # vectors are always reduced
+    transform = None if table.raw.vectors else _transform(table)  # vectors are always reduced
     if transform is None or transform.reduction is not None:
         return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
     if transform.texts:  # whether they have scores is known when training duels are
@@ -226,7 +227,7 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
 
 
 def choose(
-    table: DuelTable,
+    table: Duels,
     settings: FitSettings,
     *,
     checkpoint: Path | None = None,
@@ -260,9 +261,10 @@ def choose(
         default_rng(settings.seed),
         max_train=settings.max_train,
     )
-    train = table.select(outer.train_rows).without_grades()
-    if train.ties is not None:
-        train = train.select(~train.ties)
+    train = table.select(outer.train_rows)
+    train = train.replacing(given=train.given.without_grades())
+    if train.given.ties is not None:
+        train = train.select(~train.given.ties)
     transform = _transform(train, np.arange(train.num_rows))
     kernel = settings.kernel or default_for(transform) or DEFAULT_KERNEL
     wide = is_auto(kernel) and transform.reduction is not None
@@ -291,7 +293,7 @@ def choose(
     gain, error = comparison.gain
     word = "better" if gain >= 0.0 else "worse"
     reason = (
-        f"Chosen on the training {table.events.noun} alone: {comparison.reason} That is "
+        f"Chosen on the training {table.given.noun} alone: {comparison.reason} That is "
         f"{abs(gain):.4f} nats per {comparison.unit} (standard error {error:.4f}) {word} than the "
         f"{comparison.rival}."
     )
@@ -336,19 +338,19 @@ def linear_if_as_good(
     return Decided(plain, other, said, told) if taken else Decided(holdout, model, report, told)
 
 
-def _transform(table: DuelTable, told: IntArray | None = None) -> FeatureTransform:
+def _transform(table: Duels, told: IntArray | None = None) -> FeatureTransform:
     """Of the items that are in a duel.
 
     :param told: training rows, of which texts have scores of their words.
     """
-    return table.transform_of(np.unique(table.events.sides), told)
+    return table.transform_of(np.unique(table.given.sides), told)
 
 
-def split_within(table: DuelTable, outer: Split, train: DuelTable, settings: FitSettings) -> str:
+def split_within(table: Duels, outer: Split, train: Duels, settings: FitSettings) -> str:
     """How to split the training duels again as they were split from the others."""
     if not says_itself(settings.split):
         return settings.split
-    known, asked = (table.events.take(x).sides for x in (outer.train_rows, outer.test_rows))
+    known, asked = (table.given.take(x).sides for x in (outer.train_rows, outer.test_rows))
     if np.isin(asked, known).any():
         return "duels"
     try:

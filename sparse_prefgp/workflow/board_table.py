@@ -12,10 +12,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sparse_prefgp.data.answers import TIE, Codes
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.roles import NONE, USUAL_NAMES
-from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.forms import Form, Stated, load_answers
@@ -122,7 +122,7 @@ class Battles:
         roles, notes = replace(roles, category=None), (*made.notes, note)
         return replace(made, roles=roles, notes=notes, only_audited=category)
 
-    def read(self) -> DuelTable:
+    def read(self) -> Duels:
         """The battles; the first side has a covariate where sides may matter.
 
         :raises ValueError: what `read` raises; answers about sets; fewer than two models.
@@ -136,7 +136,7 @@ class Battles:
             context=() if category is None else (category,),
             **self.form,
         ).table("duels")
-        if found.events.has_sets:
+        if found.given.has_sets:
             raise ValueError(
                 f"{self.table.name} holds choices or rankings; a leaderboard is of battles of two "
                 "models each (fit takes the others)."
@@ -154,7 +154,7 @@ class Battles:
             told.append("One judge: his noise and lean are those of the board")
         named = {*vars(self.roles).values(), self.by}
         unused = tuple(x for x in found.read_as.unused if x not in named)
-        return replace(found, read_as=replace(found.read_as.noting(*told), unused=unused))
+        return found.replacing(read_as=replace(found.read_as.noting(*told), unused=unused))
 
     @property
     def has_judges(self) -> bool:
@@ -310,18 +310,18 @@ def _varying(table: Table, style: tuple[str, ...]) -> tuple[tuple[str, ...], tup
     return tuple(kept), tuple(notes)
 
 
-def models_of(table: DuelTable) -> tuple[IntArray, tuple[Any, ...]]:
+def models_of(table: Duels) -> tuple[IntArray, tuple[Any, ...]]:
     """The models of both sides of each battle, (t, 2), the winner's first, and their names."""
     rows = table.item_rows
-    names = table.known.ids if rows is None else rows.names
+    names = table.raw.ids if rows is None else rows.names
     known = Codes.of(names)
-    return known.numbers.astype(np.int64)[table.events.pairs], known.names
+    return known.numbers.astype(np.int64)[table.given.pairs], known.names
 
 
-def odd_of(battles: Battles, table: DuelTable) -> list[str]:
+def odd_of(battles: Battles, table: Duels) -> list[str]:
     """What to know of battles before relying on them, a sentence each."""
     ends, names = models_of(table)
-    counts, tied = table.counts, table.events.kind == TIE
+    counts, tied = table.given.counts, table.given.kind == TIE
     notes = [*battles.notes]
     graph = sparse.coo_array((np.ones(len(ends)), tuple(ends.T)), (len(names), len(names)))
     group = connected_components(graph, directed=False)[1]
@@ -356,12 +356,12 @@ def odd_of(battles: Battles, table: DuelTable) -> list[str]:
     return notes
 
 
-def _swapped(battles: Battles, table: DuelTable, ends: IntArray) -> list[str]:
+def _swapped(battles: Battles, table: Duels, ends: IntArray) -> list[str]:
     """On pairs that one judge saw in both orders, each of which is two votes."""
-    roles, differences = battles.roles, table.events.covariate_differences
-    if differences is None or SIDE not in table.events.covariate_names:
+    roles, differences = battles.roles, table.given.covariate_differences
+    if differences is None or SIDE not in table.given.covariate_names:
         return []
-    ahead = differences[:, table.events.covariate_names.index(SIDE)] > 0.0
+    ahead = differences[:, table.given.covariate_names.index(SIDE)] > 0.0
     columns = [name for name in (roles.task, roles.category, roles.judge) if name is not None]
     keys = [battles.texts(name).to_numpy() for name in columns]
     first = np.where(ahead, ends[:, 0], ends[:, 1])

@@ -28,7 +28,6 @@ from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.kept_file import KeptFile
-from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import number_of_inducing
@@ -283,7 +282,7 @@ class CompareProgress(NamedTuple):
     seconds: float
 
 
-def refuse_without_features(duels: Duels | DuelTable) -> None:
+def refuse_without_features(duels: Duels) -> None:
     """Refuse a comparison for items of which only one model is to be made.
 
     :raises ValueError: items without features.
@@ -293,7 +292,7 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
 
 def compare(
     candidates: Iterable[Candidate | str],
-    duels: Duels | DuelTable,
+    duels: Duels,
     settings: CompareSettings | None = None,
     *,
     rng: Generator | None = None,
@@ -306,15 +305,15 @@ def compare(
 
     On the first fold each candidate makes 15 steps; those that are clearly behind are given up, and
     the others continue from there. Nothing is carried from one fold to another: hyperparameters
-    learned with the duels of other folds would have seen the held-out ones. A table is standardised
-    on each fold's training items.
+    learned with the duels of other folds would have seen the held-out ones. Features that are yet
+    to be made are standardised on each fold's training items.
 
     A candidate that fails stays in the table with the reason.
 
     :param candidates: at least one, as `Candidate` or as text, `kernel/approximation/m`.
-    :param duels: `Duels`, or a table as `read_table` gives it, whose columns `by` can name; without
-        ties. Their weights count in the fits; all groups share one noise. Held-out duels have
-        their covariates.
+    :param duels: `Duels`, read from a table where `by` names one of its columns; without ties.
+        Their weights count in the fits; all groups share one noise. Held-out duels have their
+        covariates.
     :param settings: how they are compared; by default made of the options.
     :param rng: of folds, thinning and first inducing inputs, in place of the seed of the settings.
     :param checkpoint: a file of lines of JSON in which finished fits are kept, whole after each.
@@ -337,10 +336,9 @@ def compare(
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
     refuse_without_features(duels)
     drawn = default_rng(settings.seed)
-    if isinstance(duels, DuelTable):
-        named = [name for candidate in listed for name in candidate.kernel_choice.named_columns]
-        named += [name for group in settings.groups or () for name in group]
-        duels = duels.keeping_apart(named)
+    named = [name for candidate in listed for name in candidate.kernel_choice.named_columns]
+    named += [name for group in settings.groups or () for name in group]
+    duels = duels.keeping_apart(named)
     plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train, settings.leans)
     if settings.enough is not None:
         plan.stop_after(settings.enough)

@@ -14,7 +14,6 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import split_columns
-from sparse_prefgp.data.table import DuelTable, table_of
 from sparse_prefgp.io import StreamedDuels, stream_duels
 from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.io.forms import (
@@ -68,27 +67,28 @@ class Sources(Form):
     """Duels: columns winner and loser hold item ids; optional are tie (1 for a draw, in which
     either side may be called the winner) and count.
 
-    Path or data frame, as `read_table`; a (t, 2) array of row numbers, winner first; a `DuelTable`;
-    `Duels`, whose features stay as they are; `StreamedDuels`, or what `stream_duels` takes.
+    Path or data frame, as `read_duels`; a (t, 2) array of row numbers, winner first; `Duels`,
+    whose features stay as they are unless they are yet to be made; `StreamedDuels`, or what
+    `stream_duels` takes.
     """
     choices: Any = of_data(kind=Path)
     """Instead of duels, choices of one item from a set: a row for each option with columns
     choice_set, item_id and chosen (1 or 0), or a row for each choice with columns chosen, option_1,
     option_2, … Without items and item_id, all other columns describe the options.
 
-    As `read_choice_table` takes them.
+    As `read_choices` takes them.
     """
     rankings: Any = of_data(kind=Path)
     """Instead of duels, rankings, best first: columns rank_1, rank_2, … hold item ids; or a row for
     each item with columns ranking, item_id and rank. Columns option_1, option_2, … name all that
     were shown, where only the first are ranked.
 
-    As `read_ranking_table` takes them.
+    As `read_rankings` takes them.
     """
     best_worst: Any = of_data(kind=Path)
     """Instead of duels, the best and the worst of a set: as choices, with columns best and worst.
 
-    As `read_best_worst_table` takes them.
+    As `read_best_worst` takes them.
     """
     answers: Any = option(kind=Path, argument=True, metavar="[ANSWERS]")
     """A table of answers, in any form that says by itself what they are: duels, choices, rankings,
@@ -161,7 +161,7 @@ class Sources(Form):
     people: Any = of_columns(kind=Path, needs="person")
     """Features of the people, a row each. The id is the column person_id, else the first.
 
-    As `read_table` takes them.
+    As `read_duels` takes them.
     """
     time: str | None = of_columns(needs=("duels", "answers"))
     """Column of the duels with their dates, such as 2024-01-31: the utility of each item moves in
@@ -241,7 +241,7 @@ class Sources(Form):
 
     def read(
         self, settings: FitSettings, progress: Callable[[int, int], None] | None = None
-    ) -> DuelTable | StreamedDuels:
+    ) -> Duels | StreamedDuels:
         """The duels; columns that the split names are not features.
 
         :param progress: of a stream, called with the rows read so far and their number.
@@ -253,13 +253,13 @@ class Sources(Form):
             return self._stream(progress)
         return self.table(settings.split, name)
 
-    def table(self, split: str, name: str | None = None) -> DuelTable:
+    def table(self, split: str, name: str | None = None) -> Duels:
         """All of them in memory, as `read`."""
         name = name or self._given()
         source = getattr(self, name)
-        if isinstance(source, DuelTable | Duels):
+        if isinstance(source, Duels):
             self._refuse_columns(source)
-            return source if isinstance(source, DuelTable) else table_of(source)
+            return source.one_by_one()
         if isinstance(source, np.ndarray):  # row numbers of winner and loser
             check_shape("duels", source, "t", 2, hint=", winner and loser of each")
             source = require_pandas().DataFrame(source, columns=["winner", "loser"])
@@ -374,11 +374,11 @@ class Sources(Form):
                 raise together.refused(duels_object=kind, column=name)
 
 
-def read(table: Any, items: Any = None, *, kind: str | None = None, **options: Any) -> DuelTable:
+def read(table: Any, items: Any = None, *, kind: str | None = None, **options: Any) -> Duels:
     """Answers of any form that the documentation shows: duels, choices, rankings, best and worst.
 
     :param table: path or data frame of answers.
-    :param items: of their items, as for `read_table`; None for those that the answers name.
+    :param items: of their items, as for `read_duels`; None for those that the answers name.
     :param kind: `duels`, `choices`, `rankings` or `best_worst`; by default what the columns say.
     :param options: the fields of `Sources` and `Form`, as `fit` takes them, such as `sides`,
         `outcome`, `verdicts`, `person`, `covariate` and `time`.

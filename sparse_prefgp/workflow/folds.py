@@ -16,12 +16,10 @@ from sparse_prefgp.data.splits import (
     folds_of,
     given_units,
     grouping_of,
-    split_columns,
     split_duels,
     thinned,
     units_of,
 )
-from sparse_prefgp.data.table import DuelTable, table_of
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
 
@@ -51,16 +49,16 @@ class FoldPlan:
     """
 
     def __init__(
-        self, table: DuelTable, folds: list[Fold], description: str, units: Units, leans: Any = ()
+        self, table: Duels, folds: list[Fold], description: str, units: Units, leans: Any = ()
     ) -> None:
         # Idle items would be converted for every fold. Of labels those that lean count alone, and
         # sites that are parted by others would cost time.
-        used, events = table.without_idle_items(), table.events
+        used, events = table.without_idle_items(), table.given
         self.leaning = Leaning.of(leans, events.covariate_names, events.labels)
         labels = {column: events.labels[column] for column in self.leaning.columns}
         self._table = used.saying(judge=None, labels=labels)
-        self.events = self._table.events
-        self.counts, self.sets = table.counts, table.sets()
+        self.events = self._table.given
+        self.counts, self.sets = events.counts, table.sets()
         rows = np.arange(table.num_rows)
         grouping = grouping_of(table, rows, units) or Grouping(rows, self.events.noun)
         self.groups, self.se_over = grouping
@@ -82,12 +80,12 @@ class FoldPlan:
         """Training duels of a fold; `items` has every item, in the units of this fold."""
         key = id(fold)  # the folds live as long as the plan
         if key not in self._parts:
-            self._parts[key] = self._table.to_duels(fold.train)
+            self._parts[key] = self._table.standardised(fold.train)
         return self._parts[key]
 
 
 def plan_folds(
-    duels: Duels | DuelTable,
+    duels: Duels,
     folds: int,
     by: str | npt.ArrayLike,
     rng: Generator,
@@ -96,7 +94,8 @@ def plan_folds(
 ) -> FoldPlan:
     """Part duels into folds; the arguments are those of `compare`.
 
-    :param duels: a table, or Duels, of which equal ones are parted when `by` is `duels`.
+    :param duels: those of a table by its rows; of arrays equal ones are parted when `by` is
+        `duels`.
     :param folds: how many; `time` has one, the last 1/folds of the duels, and so has `given`.
     :param by: `duels`, `items`, `group:COLUMN`, `time:COLUMN`, `given:COLUMN` or the group of each
         row.
@@ -106,22 +105,15 @@ def plan_folds(
     :raises ValueError: more folds than there are units; a fold without duels; a column that is not
         there or has no value; an array of another length; ties.
     """
-    together.check(comparison=True, ties=duels.num_ties > 0, grades=duels.levels is not None)
-    if isinstance(by, str) and split_columns(by) and isinstance(duels, Duels):
+    graded = duels.given.answer is not None
+    together.check(comparison=True, ties=duels.num_ties > 0, grades=graded)
+    copies = isinstance(by, str) and by == "duels"  # which are parted one by one
+    if copies and duels.num_duels > MAX_COPIES and not duels.has_rows:
         raise ValueError(
-            f"by is {by!r}, but Duels have no columns; give the values themselves, one for "
-            "each row of duels.winners, or a table from read_table."
+            f"There are {duels.num_duels:,} duels, too many to be folded one by one; give by= "
+            "an array with the group of each row of duels.winners."
         )
-    if isinstance(duels, DuelTable):
-        table = duels
-    else:
-        copies = isinstance(by, str) and by == "duels"  # which are parted one by one
-        if copies and duels.num_duels > MAX_COPIES:
-            raise ValueError(
-                f"There are {duels.num_duels:,} duels, too many to be folded one by one; give by= "
-                "an array with the group of each row of duels.winners."
-            )
-        table = table_of(duels, one_by_one=copies)
+    table = duels.one_by_one(copies)
     units = units_of(table, by) if isinstance(by, str) else given_units(by, table.num_rows)
     sets, t = table.sets(), table.num_rows
     if units.ordered or units.given:

@@ -17,7 +17,7 @@ from numpy.random import Generator, default_rng
 
 from sparse_prefgp.analysis.metrics import ONE_UTILITY, WITHOUT_DATES
 from sparse_prefgp.data.answers import WIN, Answers, Codes
-from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.duels import PERSON, Duels
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import (
@@ -30,8 +30,6 @@ from sparse_prefgp.data.splits import (
     split_duels,
     units_of,
 )
-from sparse_prefgp.data.table import PERSON
-from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.support import together
@@ -263,7 +261,7 @@ class Holdout(Training):
         training items alone.
     """
 
-    table: DuelTable
+    table: Duels
     split: Split
     everything: Duels
     """All duels of the table in the same units."""
@@ -303,12 +301,12 @@ class Holdout(Training):
     @property
     def decided_rows(self) -> IntArray:
         """Test rows that one side won."""
-        rows, ties = self.split.test_rows, self.table.ties
+        rows, ties = self.split.test_rows, self.table.given.ties
         return rows if ties is None else rows[~ties[rows]]
 
     def counts(self, rows: IntArray) -> IntArray:
         """How often each duel in these rows of the table was seen."""
-        return self.table.counts[rows]
+        return self.table.given.counts[rows]
 
     @property
     def num_train(self) -> int:
@@ -322,7 +320,7 @@ class Holdout(Training):
 
     def test_wins(self) -> Answers:
         """Which items won against which, as far as the test rows say."""
-        doors = self.table.events.take(self.split.test_rows).pair_doors()
+        doors = self.table.given.take(self.split.test_rows).pair_doors()
         return Answers.between(*doors.features[doors.decided].T)
 
     def rivals(self, rng: Generator) -> Record:
@@ -339,7 +337,7 @@ class Holdout(Training):
         from sparse_prefgp.analysis.scoring import Asked
 
         table, rows = self.table, self.split.test_rows
-        events, sets = table.events.take(rows), self.train.events.has_sets
+        events, sets = table.given.take(rows), self.train.events.has_sets
         column = self.settings.approximation_choice.column
         if column is not None:
             events = events.saying(block=Codes.of(table.context[column].to_numpy()[rows].tolist()))
@@ -392,7 +390,7 @@ class StreamHoldout(Training):
 
     @classmethod
     def of_table(
-        cls, table: DuelTable, settings: FitSettings, split: Split | None = None
+        cls, table: Duels, settings: FitSettings, split: Split | None = None
     ) -> StreamHoldout:
         """Of tables in memory: by the split of the settings, with items standardised as there.
 
@@ -405,9 +403,9 @@ class StreamHoldout(Training):
         train = stream_duels(plain.train)
         if not len(rows):
             return cls(settings, train, None, settings.split)
-        test, grouping = table.to_duels(rows, transform=plain.train.transform), plain.grouping
+        test, grouping = table.standardised(rows, transform=plain.train.transform), plain.grouping
         if grouping is not None:  # equal duels are one row, taken for one of the first's group
-            first = np.unique(test.rows_given, return_index=True)[1]
+            first = np.unique(test.merged.rows, return_index=True)[1]
             grouping = grouping.take(first)
         return cls(settings, train, stream_duels(test), settings.split, grouping)
 
@@ -495,7 +493,7 @@ class StreamHoldout(Training):
         return {}
 
 
-def hold(duels: DuelTable | StreamedDuels, settings: FitSettings) -> Holdout | StreamHoldout:
+def hold(duels: Duels | StreamedDuels, settings: FitSettings) -> Holdout | StreamHoldout:
     """Part duels as the settings say, held as they are or, with `stream`, in chunks.
 
     :raises ValueError: what `prepare`, `StreamHoldout.of` and `StreamHoldout.of_table` raise.
@@ -633,11 +631,11 @@ def predict_held_out(holdout: Holdout | StreamHoldout, model: Any, other: Any = 
         scored = scored.with_model(plain, name)
     if model.inputs.layout.dated:
         transform, rows = holdout.train.transform, holdout.split.test_rows
-        test = holdout.table.to_duels(rows, transform=transform)
+        test = holdout.table.standardised(rows, transform=transform)
         scored = with_forecasts(scored, model, test)
     if model.terms.taste is None:
         return scored
-    events = holdout.table.events.take(holdout.split.test_rows)
+    events = holdout.table.given.take(holdout.split.test_rows)
     known = np.array(_known_people(events, model.people.names), dtype=bool)
     return replace(scored, parts={"known_people": known, "new_people": ~known})
 
@@ -662,19 +660,19 @@ def groups_of(
     return single_columns(train.num_features)
 
 
-def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None) -> Holdout:
+def prepare(table: Duels, settings: FitSettings, split: Split | None = None) -> Holdout:
     """Split the table, standardise on the training items, and check what can be checked.
 
     Warns of features that winner and loser share, which the kernel cannot use. Of texts the kernel
     is that of `default_for` where none was named.
 
     :param split: how, where that is known already; by default as the settings say.
-    :raises ValueError: what `split_duels`, `DuelTable.to_duels` and `FitSettings.of` raise; more
+    :raises ValueError: what `split_duels`, `Duels.standardised` and `FitSettings.of` raise; more
         inducing inputs than distinct training items; a subset larger than the training duels; more
         blocks than distinct pairs; noise by group without groups; only ties in training or among
         the held-out duels, where some are held out; of ties alone none are.
     """
-    events = table.events
+    events = table.given
     Leaning.of(settings.leans, events.covariate_names, events.labels)
     settings = settings.of(table)
     together.check(
@@ -692,7 +690,8 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     table = table.keeping_apart(settings.kernel_choice.named_columns)
     column = settings.approximation_choice.column
     if column is not None:
-        table = replace(table.using([column]), roles={**table.roles, "block": column})
+        roles = {**table.roles, "block": column}
+        table = table.using([column]).replacing(roles=roles)
     table = table.using(split_columns(settings.split))
     if not events.has_sets and events.ties is not None and events.ties.all():
         warnings.warn(
@@ -710,13 +709,13 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         if settings.tastes and settings.split == "duels":
             split = holding_out_people(table, split, settings.test_fraction / 2.0, rng)
     settings = _with_tastes_told(settings, table, split)
-    _check_order(settings, table.events, split)
-    train = table.to_duels(split.train_rows)
+    _check_order(settings, table.given, split)
+    train = table.standardised(split.train_rows)
     everything = train
     if not np.array_equal(split.train_rows, np.arange(table.num_rows)):
         people = train.people_features
-        everything = table.to_duels(transform=train.transform, people_features=people)
-    if settings.kernel is None and not settings.dated and table.known.texts and train.transform:
+        everything = table.standardised(transform=train.transform, people_features=people)
+    if settings.kernel is None and not settings.dated and table.raw.texts and train.transform:
         settings = replace(settings, kernel=default_for(train.transform, settings.stream))
     choice = settings.approximation_choice
     settings.kernel_choice.check_columns(train.transform, train.covariate_names)
@@ -755,14 +754,14 @@ def _check_order(settings: FitSettings, events: Answers, split: Split) -> None:
         )
 
 
-def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> FitSettings:
+def _with_tastes_told(settings: FitSettings, table: Duels, split: Split) -> FitSettings:
     """The settings, without tastes where training duels cannot tell of any, and a warning."""
-    person = table.events.person
+    person = table.given.person
     if not settings.tastes or person is None:
         return settings
     names = person.take(split.train_rows).used().names
-    each = float(table.counts[split.train_rows].sum()) / max(1, len(names))
-    noun = table.events.noun
+    each = float(table.given.counts[split.train_rows].sum()) / max(1, len(names))
+    noun = table.given.noun
     if len(names) < 2:
         why = f"All training {noun} are those of {shortened(names[0])}, whose taste is all there is"
     elif each < FEWEST_EACH:
@@ -771,7 +770,7 @@ def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> 
             f"than {FEWEST_EACH}, which tell no taste from noise"
         )
     else:
-        judge = table.events.judge
+        judge = table.given.judge
         if settings.noise_by_group and judge is not None:
             # Where whoever judges is whose preference it is, both say why answers look odd.
             pairs = len(np.unique(np.stack([judge.numbers, person.numbers], 1), axis=0))
@@ -782,7 +781,7 @@ def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> 
                     "--person) unless held-out duels ask for both.",
                     stacklevel=3,
                 )
-        _warn_of_contradictions(table.events)
+        _warn_of_contradictions(table.given)
         return settings
     warnings.warn(f"{why}; one utility is fitted for all.", stacklevel=3)
     return replace(settings, tastes=False, taste=None)
@@ -826,7 +825,7 @@ def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:
             )
 
 
-def _warn_of_shared(table: DuelTable, settings: FitSettings) -> None:
+def _warn_of_shared(table: Duels, settings: FitSettings) -> None:
     """Of features that both sides share, and what the kernel or the approximation makes of them."""
     choice, people = settings.approximation_choice, table.described_people
     if table.shared and settings.kernel_choice.cancels_shared:

@@ -189,7 +189,7 @@ class _Deciding:
         if _is_finer(TRIAL_SLICES, best.slices[-1]):
             base = base.in_time.with_slices(TRIAL_SLICES)
         # The last training rows between the items that have most duels.
-        sides = self._holdout.table.events.take(self._holdout.split.train_rows).pairs
+        sides = self._holdout.table.given.take(self._holdout.split.train_rows).pairs
         duels_of_item = np.bincount(sides.reshape(-1))
         busy = np.isin(sides, duels_of_item.argsort(kind="stable")[-TRIAL_ITEMS:]).all(1)
         by_date = self._days.argsort(kind="stable")
@@ -224,7 +224,7 @@ class _Deciding:
     @property
     def _days(self) -> FloatArray:
         """Of the training rows of the table."""
-        time = self._holdout.table.events.time
+        time = self._holdout.table.given.time
         assert time is not None
         return time[self._holdout.split.train_rows]
 
@@ -236,7 +236,7 @@ class _Deciding:
         holdout, some = self._holdout, np.sort(some)
         rows = holdout.split.train_rows[some]
         with warnings.catch_warnings(action="ignore"):  # what was said of the whole
-            duels = holdout.table.to_duels(rows, transform=holdout.train.transform)
+            duels = holdout.table.standardised(rows, transform=holdout.train.transform)
             part = replace_parts(model, duels)
         sites = np.zeros((part.graph.num_sites, 2))
         found = np.column_stack(model.inference.sites())
@@ -277,7 +277,7 @@ class _Deciding:
         from sparse_prefgp.analysis.metrics import MODEL
         from sparse_prefgp.analysis.scoring import Asked, score_events
 
-        days, events = self._days, self._holdout.table.events
+        days, events = self._days, self._holdout.table.given
         late = days > np.quantile(days, 1.0 - LAST)
         rows = self._holdout.split.train_rows
         won = events.kind != TIE

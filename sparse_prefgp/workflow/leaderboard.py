@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp.data.answers import TIE
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.disk.folders import check_replaceable, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import foreign_files
 from sparse_prefgp.io.files import id_text
@@ -122,7 +122,7 @@ class Leaderboard(Result):
     """Judges, and what else there is to say."""
     fit: FitOutput
     """The model of all battles, and its figures."""
-    table_of: DuelTable
+    table_of: Duels
     """The battles as they were read."""
     battles: Battles
     """By which columns."""
@@ -279,7 +279,7 @@ class Leaderboard(Result):
         sections.append(
             Section("To repeat this", code=command or "", tables=[facts_table("", about)])
         )
-        number = self.table_of.counts.sum()
+        number = self.table_of.given.counts.sum()
         subtitle = f"{counted(len(self.board()), 'model')}, {counted(int(number), 'battle')}"
         return Report("Leaderboard", f"{subtitle} · {PROGRAM}", sections_of(sections))
 
@@ -474,7 +474,7 @@ def leaderboard(
 
 def _fitted(
     battles: Battles,
-    table: DuelTable,
+    table: Duels,
     settings: FitSettings,
     reporter: Reporter | None = None,
 ) -> FitOutput:
@@ -485,7 +485,7 @@ def _fitted(
         settings,
         kernel="item" if category is None else f"item+item*{category}",
         noise_by_group=judge is not None,
-        leans=((judge, SIDE),) if judge and SIDE in table.events.covariate_names else (),
+        leans=((judge, SIDE),) if judge and SIDE in table.given.covariate_names else (),
     )
     return run_fit(Sources(answers=table), terms, reporter=reporter)
 
@@ -503,11 +503,11 @@ def _check_anchor(anchor: Any, models: Sequence[Any]) -> None:
         check_choice("The anchor", name, map(id_text, models), " (--anchor, anchor=)")
 
 
-def _check_prices(prices: Any, battles: Battles, table: DuelTable) -> None:
+def _check_prices(prices: Any, battles: Battles, table: Duels) -> None:
     """Refuse prices of who is no judge, before anything is fitted."""
     from sparse_prefgp.analysis.prices import priced
 
-    judge = table.events.judge
+    judge = table.given.judge
     if judge is None or not battles.has_judges:
         raise ValueError(
             "There are prices of votes (--prices, prices=), and no two judges to choose from; name "
@@ -518,7 +518,7 @@ def _check_prices(prices: Any, battles: Battles, table: DuelTable) -> None:
 
 def _told(
     battles: Battles,
-    table: DuelTable,
+    table: Duels,
     fitted: FitOutput,
     *,
     top: int,
@@ -584,7 +584,7 @@ def _told(
     frame = require_pandas().concat(frames, ignore_index=True)
     frame.insert(0, "board", frame.pop("board"))
     notes += [note for note in fitted.notes if note not in notes]
-    first, all_tied = frames[0], bool((table.events.kind == TIE).all())
+    first, all_tied = frames[0], bool((table.given.kind == TIE).all())
     in_words = conclusion(first, level, all_tied)
     if not all_tied and int((first["group"] == 1).sum()) > 1:
         in_words = f"{in_words} {settling.outlook}"
@@ -685,26 +685,26 @@ def conclusion(board: Any, level: float, all_tied: bool = False) -> str:
     return f"A tie at the top of {tied} models, {sure}: {shown}."
 
 
-def _seen(table: DuelTable, names: Sequence[Any]) -> tuple[list[str], FloatArray]:
+def _seen(table: Duels, names: Sequence[Any]) -> tuple[list[str], FloatArray]:
     """Shares of points that models won against each other, (c, c), in this order of names."""
     ends, known = models_of(table)
     place = {id_text(name): i for i, name in enumerate(names)}
     number = np.array([place[id_text(name)] for name in known])[ends]
-    points, won = np.zeros((len(names), len(names))), np.where(table.events.kind == TIE, 0.5, 1.0)
-    np.add.at(points, tuple(number.T), won * table.counts)
-    np.add.at(points, tuple(number.T[::-1]), (1.0 - won) * table.counts)
+    points, won = np.zeros((len(names), len(names))), np.where(table.given.kind == TIE, 0.5, 1.0)
+    np.add.at(points, tuple(number.T), won * table.given.counts)
+    np.add.at(points, tuple(number.T[::-1]), (1.0 - won) * table.given.counts)
     total = points + points.T
     with np.errstate(invalid="ignore"):
         return [str(name) for name in names], points / np.where(total > 0.0, total, np.nan)
 
 
-def _biases(model: Any, table: DuelTable, ranking: Ranking, level: float) -> Any:
+def _biases(model: Any, table: Duels, ranking: Ranking, level: float) -> Any:
     """What side and style are worth in Elo points, the side once and style by one sd."""
-    names, scale = table.events.covariate_names, ranking.elo
+    names, scale = table.given.covariate_names, ranking.elo
     columns = ["name", "unit", "points", "points_lower", "points_upper"]
     if not names or scale is None:
         return require_pandas().DataFrame(columns=columns)
-    known, differences = model.coefficients(level), table.events.covariate_differences
+    known, differences = model.coefficients(level), table.given.covariate_differences
     assert differences is not None
     coefficients, rows = known.marginals.times(model.units), []
     mean, ends = coefficients.mean, coefficients.interval(level)

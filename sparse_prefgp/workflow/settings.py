@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import says_itself
-from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_choice, check_number, is_number
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
@@ -293,7 +293,7 @@ class FitSettings:
         if self.stream and (self.gradients_kind != SUBSET or self.subset is None):
             check_choice("gradients", self.gradients, (CHUNKS, SUBSET), ", subset:ROWS")
 
-    def of(self, table: DuelTable) -> FitSettings:
+    def of(self, table: Duels) -> FitSettings:
         """The settings for a table, whose items may have no features.
 
         :raises ValueError: a kernel on features that there are not.

@@ -340,7 +340,7 @@ class _OneFit:
             figures["held_out_unseen_pairs"] = unseen
         self.reporter.done(SCORING, figures)
         if no_better_than_a_coin(figures["held_out"]):
-            unused = [] if holdout.streamed else holdout.table.unused
+            unused = [] if holdout.streamed else holdout.table.unused_columns
             others = f" Columns that were not read: {some_of(unused)}." * bool(unused)
             warnings.warn(said_of_a_coin(figures["held_out"], others), stacklevel=2)
         return found

@@ -23,7 +23,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.fit_printer import column_lines
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.io import read_table
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.learning.notes import idle_note
 from sparse_prefgp.support.quiet import held_back_stderr
@@ -485,7 +485,7 @@ def test_kernels_by_name() -> None:
 
 @pytest.mark.slow
 def test_kernel_terms_without_variance_are_named(tables: tuple[Path, Path]) -> None:
-    holdout = prepare(read_table(*tables), FitSettings(kernel="se+item", max_iterations=1))
+    holdout = prepare(read_duels(*tables), FitSettings(kernel="se+item", max_iterations=1))
     model, report = fit_model(holdout)
     assert fit_figures(holdout, model, report)["idle_kernel_terms"] == []
     model.kernel.kernels[0].variance.assign(1e-9)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.learning import initial
 from sparse_prefgp.learning.initial import AutoInputs
 from sparse_prefgp.workflow.fit_metrics import fit_figures
@@ -49,8 +50,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def table(files: tuple[Path, Path]) -> DuelTable:
-    return read_table(*files)
+def table(files: tuple[Path, Path]) -> Duels:
+    return read_duels(*files)
 
 
 def fit(files: tuple[Path, Path], out: Path, *more: Any) -> tuple[str, dict[str, Any]]:
@@ -60,7 +61,7 @@ def fit(files: tuple[Path, Path], out: Path, *more: Any) -> tuple[str, dict[str,
     return " ".join(result.stdout.split()), json.loads((out / "metrics.json").read_text())
 
 
-def test_as_many_inducing_inputs_as_leave_the_share(table: DuelTable) -> None:
+def test_as_many_inducing_inputs_as_leave_the_share(table: Duels) -> None:
     holdout = prepare(table, FitSettings(kernel="se", inducing="auto:0.3", seed=2))
     assert holdout.num_inducing is None
     found = holdout.first_inputs()
@@ -76,12 +77,12 @@ def test_as_many_inducing_inputs_as_leave_the_share(table: DuelTable) -> None:
     assert np.asarray(plain.first_inputs()).shape == found.inputs.shape
 
 
-def test_none_where_there_are_none(table: DuelTable) -> None:
+def test_none_where_there_are_none(table: Duels) -> None:
     assert prepare(table, FitSettings(approximation="exact")).first_inputs() is None
 
 
 @pytest.mark.slow
-def test_starts_reach_the_optimiser(table: DuelTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starts_reach_the_optimiser(table: Duels, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
     real = spg.optimise
 

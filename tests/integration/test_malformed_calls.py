@@ -70,8 +70,8 @@ def of_ours(*_: Any, **__: Any) -> Any:
     [
         (("rank", *FITTED), "sparse_prefgp.analysis.ranking.rank"),
         (("evaluate", *FITTED, "--duels", "d.csv"), "sparse_prefgp.analysis.evaluation.evaluate"),
-        (("fit", "--duels", "d.csv", "--out", "new"), "sparse_prefgp.io.read_table"),
-        (("select", "--duels", "d.csv"), "sparse_prefgp.io.read_table"),
+        (("fit", "--duels", "d.csv", "--out", "new"), "sparse_prefgp.io.read_duels"),
+        (("select", "--duels", "d.csv"), "sparse_prefgp.io.read_duels"),
     ],
 )
 @pytest.mark.covering(every=4)

@@ -20,7 +20,8 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.metrics import score
 from sparse_prefgp.analysis.rivals import linear_probit, probit_of
 from sparse_prefgp.data.answers import TIE, Codes
-from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.learning.checkpoint import identify
 from sparse_prefgp.workflow.automatic import choose
 from sparse_prefgp.workflow.holdout import (
@@ -74,13 +75,13 @@ def frames(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def table() -> DuelTable:
-    return read_table(*frames(), groups="judge")
+def table() -> Duels:
+    return read_duels(*frames(), groups="judge")
 
 
 @pytest.fixture(scope="module")
-def model(table: DuelTable) -> spg.PreferenceGP:
-    return made(table.to_duels())
+def model(table: Duels) -> spg.PreferenceGP:
+    return made(table.standardised())
 
 
 def made(duels: spg.Duels, likelihood: spg.Probit | None = None) -> spg.PreferenceGP:
@@ -128,13 +129,15 @@ def test_predicted_pairs_have_the_tie_beside(model: spg.PreferenceGP) -> None:
         spg.predict(model, pairs.assign(tie_probability=0))
 
 
-def test_groups_by_number_or_by_text_are_the_same(table: DuelTable) -> None:
-    numbers = read_table(*frames(), groups="worth")  # 0.5 and 1
+def test_groups_by_number_or_by_text_are_the_same(table: Duels) -> None:
+    numbers = read_duels(*frames(), groups="worth")  # 0.5 and 1
     judges = numbers.events.judge
     assert judges is not None and set(judges.labels) == {"0.5", "1"}
     counted = table.saying(judge=Codes.of([7, 8] * (T // 2)))
     model = spg.PreferenceGP(
-        counted.to_duels(), gpflow.kernels.Matern52(), likelihood=spg.Probit(by="judge", margin=0.4)
+        counted.standardised(),
+        gpflow.kernels.Matern52(),
+        likelihood=spg.Probit(by="judge", margin=0.4),
     )
     model.likelihood.noise_ratio.assign([0.2, 3.0])
     a, b = model.duels.items[:2], model.duels.items[2:4]
@@ -165,7 +168,7 @@ def test_decided_duels_are_scored_given_that_they_were(model: spg.PreferenceGP) 
     shared = spg.evaluate(model, duels.drop(columns="judge"))["held_out"]["model"]
     assert shared["nlp_nats"] != found["held_out"]["model"]["nlp_nats"]
     # As an object, whose groups are its own.
-    same = read_table(items, duels, groups="judge").to_duels(transform=model.duels.transform)
+    same = read_duels(items, duels, groups="judge").standardised(transform=model.duels.transform)
     again = spg.evaluate(model, spg.Duels(x, same.winners, same.losers, same.counts,
         item_ids=NAMES, ties=same.ties,
         groups=np.array(same.group_names)[same.groups]))  # fmt: skip
@@ -176,7 +179,7 @@ def test_the_linear_probit_learns_from_decided_duels_with_their_weights(
     model: spg.PreferenceGP,
 ) -> None:
     items, duels = frames()
-    weighted = read_table(items, duels, weights="worth").to_duels()
+    weighted = read_duels(items, duels, weights="worth").standardised()
     probit = linear_probit(weighted)
     row = weighted.decided
     by_hand = probit_of(weighted.differences()[row], weighted.weights[row])
@@ -192,18 +195,18 @@ def test_judges_change_nothing_of_the_linear_probit(weights: str | None) -> None
     duels = pd.concat([duels, duels[:70].assign(judge="dan"), duels[:20].assign(judge="eve")])
     probits = []
     for groups in (None, "judge"):
-        table = read_table(items, duels, groups=groups, weights=weights)
-        data = table.to_duels()
+        table = read_duels(items, duels, groups=groups, weights=weights)
+        data = table.standardised()
         probits.append(linear_probit(data, rng=np.random.default_rng(0)))
-    assert read_table(items, duels, groups="judge").to_duels().num_pairs > data.decided.sum()
+    assert read_duels(items, duels, groups="judge").standardised().num_pairs > data.decided.sum()
     one, other = probits
     assert one.ridge == other.ridge
     np.testing.assert_allclose(one.cross_validation, other.cross_validation, rtol=ROUNDING)
     np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=IDENTITY)
 
 
-def test_ties_that_a_model_cannot_predict_are_told(table: DuelTable) -> None:
-    decided = table.saying(judge=None).select(~table.ties).to_duels()
+def test_ties_that_a_model_cannot_predict_are_told(table: Duels) -> None:
+    decided = table.saying(judge=None).select(~table.ties).standardised()
     plain = made(decided, spg.Probit())
     with pytest.warns(UserWarning, match="are ties, which a model without a margin"):
         found = spg.evaluate(plain, frames()[1])
@@ -215,8 +218,8 @@ def test_ties_that_a_model_cannot_predict_are_told(table: DuelTable) -> None:
         spg.update(plain, frames()[1])
 
 
-def test_update_takes_ties(table: DuelTable) -> None:
-    plain = made(table.saying(judge=None).to_duels(), spg.Probit(margin=0.4))
+def test_update_takes_ties(table: Duels) -> None:
+    plain = made(table.saying(judge=None).standardised(), spg.Probit(margin=0.4))
     new, report = spg.update(plain, frames(1)[1])
     assert new.duels.num_ties == plain.duels.num_ties + int(frames(1)[1]["tie"].sum())
     assert report.converged and new.likelihood.margin.numpy() == plain.likelihood.margin.numpy()
@@ -225,8 +228,8 @@ def test_update_takes_ties(table: DuelTable) -> None:
 @pytest.mark.slow
 def test_update_takes_judges_weights_and_the_first_ties() -> None:
     first = [table.assign(tie=0) if i else table for i, table in enumerate(frames())]
-    table = read_table(*first, groups="judge", weights="worth")
-    old = made(table.to_duels())
+    table = read_duels(*first, groups="judge", weights="worth")
+    old = made(table.standardised())
     more = frames(1)[1].replace({"judge": {"cem": "dan"}})
     new, report = spg.update(old, more)
     assert not old.likelihood.margin.trainable and new.likelihood.margin.trainable
@@ -238,7 +241,7 @@ def test_update_takes_judges_weights_and_the_first_ties() -> None:
     assert report.continued_sites == old.graph.num_sites and report.converged
     # The posterior is that of a model made afresh from both tables.
     both = pd.concat([first[1], more])
-    whole = read_table(first[0], both, groups="judge", weights="worth").to_duels()
+    whole = read_duels(first[0], both, groups="judge", weights="worth").standardised()
     fresh = spg.PreferenceGP(
         whole,
         gpflow.kernels.Matern52(),
@@ -340,8 +343,8 @@ def test_what_to_ask_next_with_ties(model: spg.PreferenceGP) -> None:
 
 
 @pytest.mark.slow
-def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
-    duels = read_table(*frames(), weights="worth").to_duels()
+def test_weights_that_are_not_whole_cannot_be_sampled(table: Duels) -> None:
+    duels = read_duels(*frames(), weights="worth").standardised()
     model = made(duels, spg.Probit(margin=0.4))
     with refused("broken_weights", "sampling"):
         spg.exact.importance_sampling(model)
@@ -375,11 +378,11 @@ def test_other_judges_are_another_fit_to_a_checkpoint() -> None:
 
 
 @pytest.mark.slow
-def test_a_comparison_has_no_ties_and_the_choice_leaves_them_out(table: DuelTable) -> None:
+def test_a_comparison_has_no_ties_and_the_choice_leaves_them_out(table: Duels) -> None:
     with refused("comparison", "ties"):
         spg.compare(["linear/exact"], table)
     with refused("comparison", "ties"):
-        spg.compare(["linear/exact"], table.to_duels())
+        spg.compare(["linear/exact"], table.standardised())
     settings = FitSettings(max_iterations=1, kernel="linear", approximation="exact")
     found = choose(table, settings)
     assert "Ties were left out" in found.reason
@@ -388,9 +391,9 @@ def test_a_comparison_has_no_ties_and_the_choice_leaves_them_out(table: DuelTabl
 @pytest.mark.slow
 def test_weights_of_duels_count_in_every_fold() -> None:
     items, duels = frames()
-    table = read_table(items, duels[duels["tie"] == 0].assign(worth=2.0), weights="worth")
+    table = read_duels(items, duels[duels["tie"] == 0].assign(worth=2.0), weights="worth")
     from_table = spg.compare(["linear/exact"], table, folds=2, max_iterations=2)
-    from_duels = spg.compare(["linear/exact"], table.to_duels(), folds=2, max_iterations=2)
+    from_duels = spg.compare(["linear/exact"], table.standardised(), folds=2, max_iterations=2)
     plain = spg.compare(["linear/exact"], table.saying(weights=None), folds=2, max_iterations=2)
     assert from_table.scores[0].nlp_nats != plain.scores[0].nlp_nats
     assert from_duels.scores[0].nlp_nats != plain.scores[0].nlp_nats
@@ -400,7 +403,7 @@ def test_weights_of_duels_count_in_every_fold() -> None:
 
 
 @pytest.mark.slow
-def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) -> None:
+def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: Duels) -> None:
     settings = FitSettings(
         kernel="matern52", inducing=6, max_iterations=3, noise_by_group=True, refit=True
     )
@@ -447,7 +450,7 @@ def test_ties_alone_are_a_board_of_equals(tmp_path: Path) -> None:
 
 def test_shared_context_without_effect_is_told() -> None:
     items, duels = frames()
-    table = read_table(items, duels, context=["judge"])
+    table = read_duels(items, duels, context=["judge"])
     with pytest.warns(UserWarning, match="share their 'judge', which cancels in the kernel linear"):
         prepare(table, FitSettings(kernel="linear"))
     prepare(table, FitSettings(kernel="linear+se"))

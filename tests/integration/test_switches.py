@@ -13,7 +13,7 @@ from tests.sources import nodes_of, tree_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "sparse_prefgp"
 ROOMS = ("approximations", "engines", "covariances")
-# Not the kinds of duels that a caller may give, `Duels`, `DuelTable` and `StreamedDuels`.
+# Not the kinds of duels that a caller may give, `Duels`, `Duels` and `StreamedDuels`.
 MODELS = {"PreferenceGP", "StreamedGP", "RegressionGP", "SeenDuels"}
 # File: how many are left, and why.
 LEFT = {

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from sparse_prefgp.data.answers import KINDS
-from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.data.duels import Duels
 
 POOLS = (
     ("fig", "pear", "plum", "kiwi"),
@@ -62,9 +62,9 @@ class Meeting(NamedTuple):
         return ("win", *((self.first, self.second) if self.way > 0 else (self.second, self.first)))
 
 
-def events_of(table: DuelTable) -> Counter[tuple[Any, ...]]:
+def events_of(table: Duels) -> Counter[tuple[Any, ...]]:
     """The answers that were read, how often each, in words that no order of rows changes."""
-    ids, events = [str(name) for name in table.item_ids], table.events
+    ids, events = [str(name) for name in table.item_ids], table.given
     read: Counter[tuple[Any, ...]] = Counter()
     for i in range(len(events)):
         sides = [ids[j] for j in events.sides[events.offsets[i] : events.offsets[i + 1]]]

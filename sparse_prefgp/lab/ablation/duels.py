@@ -11,11 +11,12 @@ from numpy.random import Generator, default_rng
 
 from sparse_prefgp import datasets
 from sparse_prefgp.data import splits
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.fetching import sha256
 from sparse_prefgp.datasets.frames import numbered
 from sparse_prefgp.datasets.loading import checksums
-from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.lab.ablation.study import Data, Regression, SplitSettings, SyntheticData
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
@@ -32,7 +33,7 @@ def stream(seed: int, number: int) -> Generator:
 class PartedDuels(NamedTuple):
     """A table and which of its rows are for training and for testing."""
 
-    table: DuelTable
+    table: Duels
     split: splits.Split
     utilities: FloatArray | None = None
     """(n,) of the items of the table, None where nobody knows them."""
@@ -71,7 +72,7 @@ def _parted(data: Data, how: _Parting, _: tuple[Any, ...]) -> PartedDuels:
     never = splits.split_columns(how.split.by)
     if data.files is not None:
         files = data.files
-        table = read_table(
+        table = read_duels(
             files.items,
             files.duels,
             ignore=files.ignore,
@@ -86,7 +87,7 @@ def _parted(data: Data, how: _Parting, _: tuple[Any, ...]) -> PartedDuels:
         return how.from_targets(known, data.regression)
     if data.test == "gold":
         return how.gold_tested(known)
-    return how.rows(known.table(never_features=never))
+    return how.rows(known.to_duels(never_features=never))
 
 
 def _set(data: Data) -> datasets.DuelSet | datasets.RegressionSet:
@@ -119,7 +120,7 @@ class _Parting(NamedTuple):
     max_train: int | None
     seed: int
 
-    def rows(self, table: DuelTable, utilities: FloatArray | None = None) -> PartedDuels:
+    def rows(self, table: Duels, utilities: FloatArray | None = None) -> PartedDuels:
         """Training and test rows of a seed."""
         split, seed, rng = self.split, self.seed, stream(self.seed, SPLIT)
         most = {"max_train": self.max_train}
@@ -162,7 +163,7 @@ class _Parting(NamedTuple):
             f"{len(test):,} test items"
         )
         rows = splits.given_rows(first, second, wording, rng, max_train=self.max_train)
-        return PartedDuels(made.table(), rows, made.utilities)
+        return PartedDuels(made.to_duels(), rows, made.utilities)
 
     def gold_tested(self, known: datasets.DuelSet) -> PartedDuels:
         """Votes to learn from, gold duels of what is held out to be tested on."""
@@ -173,7 +174,7 @@ class _Parting(NamedTuple):
         both = both.dropna(axis="columns")
         ignore = [name for name in known.about.ignore if name in known.items.columns]
         never = splits.split_columns(self.split.by)
-        table = read_table(known.items, both, ignore=ignore, never_features=never)
+        table = read_duels(known.items, both, ignore=ignore, never_features=never)
         whole = self._replace(max_train=None).rows(table)
         source, split = table.context["source"].to_numpy(), whole.split
         train = split.train_rows[source[split.train_rows] == "votes"]
@@ -190,7 +191,7 @@ class _Parting(NamedTuple):
         return PartedDuels(table, rows, group=whole.group)
 
 
-def made_duels(made: SyntheticData, rng: Generator) -> tuple[DuelTable, FloatArray]:
+def made_duels(made: SyntheticData, rng: Generator) -> tuple[Duels, FloatArray]:
     """Random duels between items with normal features, and the utilities (n,) that decided them.
 
     The larger utility wins, after either side has got normal noise of its own.
@@ -204,7 +205,7 @@ def made_duels(made: SyntheticData, rng: Generator) -> tuple[DuelTable, FloatArr
     losers, winners = np.take_along_axis(pairs, np.argsort(noisy, axis=1), axis=1).T
     pd = require_pandas()
     items = pd.DataFrame(features).rename(columns=lambda i: f"x{i}")
-    return read_table(numbered(items), pd.DataFrame({"winner": winners, "loser": losers})), utility
+    return read_duels(numbered(items), pd.DataFrame({"winner": winners, "loser": losers})), utility
 
 
 def drawn_utility(made: SyntheticData, features: FloatArray, rng: Generator) -> FloatArray:

@@ -118,7 +118,7 @@ def run_study(
             if todo:
                 # What no seed can do is refused before anything is written.
                 first = parted(study.data, study.split, todo[0].max_train, todo[0].seed)
-                study.check_features(first.table.to_duels(first.split.train_rows).num_features)
+                study.check_features(first.table.standardised(first.split.train_rows).num_features)
                 with _spreading(workers, dask, own) as spread:
                     if is_new:
                         write_file(folder / STUDY, json.dumps(about, indent=1) + "\n")

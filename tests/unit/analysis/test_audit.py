@@ -36,7 +36,7 @@ from sparse_prefgp.analysis.verdict_scores import (
 )
 from sparse_prefgp.covariances import ItemTimes, SameLevel
 from sparse_prefgp.data.answers import Codes
-from sparse_prefgp.io import read_table
+from sparse_prefgp.io import read_duels
 from tests.reference import slow_audit
 
 MODELS, JUDGES, T = 8, 5, 900
@@ -297,14 +297,14 @@ def test_effects_of_categories_are_asked_without_their_prior() -> None:
         length=table["length"].where(~better, -table["length"]),
     )
     for rows, about in ((table, []), (turned, ["3 in code"])):
-        duels = read_table(
+        duels = read_duels(
             None,
             rows,
             groups="judge",
             labels=["judge"],
             context=["category"],
             covariates=["side", "length"],
-        ).to_duels()
+        ).standardised()
         kernel = spg.ItemEffect() + ItemTimes(SameLevel(variance=0.1, active_dims=[0, 1]))
         likelihood = spg.Probit(0.5, by="judge", margin=MARGIN, cuts_by="judge")
         model = spg.PreferenceGP(

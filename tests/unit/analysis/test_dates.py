@@ -49,7 +49,7 @@ def test_scores_at_the_dates_and_ahead_of_them(model: spg.PreferenceGP) -> None:
     found = evaluate(model, NEW, ITEMS, ahead=True)["held_out"]
     assert list(found) == ["model", "model_ahead", "elo", "elo_ahead", "linear_probit", "coin"]
     transform = model.duels.transform
-    later = spg.io.read_table(ITEMS, NEW, time="date", covariates=["home"]).to_duels(
+    later = spg.io.read_duels(ITEMS, NEW, time="date", covariates=["home"]).standardised(
         transform=transform
     )
     by_hand = spg.score_ahead(model, later, slices="day")

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.answers import Answers, Codes
-from sparse_prefgp.io import read_table
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
 from sparse_prefgp.workflow.settings import FitSettings
 from tests.cases import assert_same_scores
@@ -133,7 +133,7 @@ def test_models_without_given_blocks_say_so(tmp_path: Path) -> None:
     order = np.argsort(blocks, kind="stable")
     frame = pd.DataFrame({"winner": WON, "loser": LOST})
     frame.to_parquet(tmp_path / "new.parquet", index=False)
-    rows = {"winner": duels.winners[duels.rows_given], "loser": duels.losers[duels.rows_given]}
+    rows = {"winner": duels.winners[duels.merged.rows], "loser": duels.losers[duels.merged.rows]}
     pd.DataFrame(rows).iloc[order].to_parquet(tmp_path / "duels.parquet", index=False)
     streamed = spg.StreamedGP(
         spg.stream_duels(tmp_path / "duels.parquet", duels.items),
@@ -177,7 +177,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 def test_held_out_duels_of_a_fit_are_scored_in_their_blocks(tables: tuple[Path, Path]) -> None:
-    table = read_table(*tables)
+    table = read_duels(*tables)
     settings = FitSettings(approximation="pitc:person", inducing=3, kernel="se", max_iterations=1)
     holdout = prepare(table, settings)
     model, _ = fit_model(holdout)
@@ -186,7 +186,7 @@ def test_held_out_duels_of_a_fit_are_scored_in_their_blocks(tables: tuple[Path, 
     x = holdout.everything.items
     for value, row in zip(found, rows, strict=True):
         block = table.context["person"].iloc[row]
-        asked = table.events.take([row]).saying(block=Codes.of([block]))
+        asked = table.given.take([row]).saying(block=Codes.of([block]))
         alone = model.predict(asked, x).log_first
         assert value == pytest.approx(float(alone[0]), abs=IDENTITY)
 
@@ -197,9 +197,9 @@ def test_the_command_takes_a_column(tables: tuple[Path, Path], tmp_path: Path) -
 
     from sparse_prefgp.cli.app import app
 
-    table = read_table(*tables)
+    table = read_duels(*tables)
     people = table.context["person"].tolist()
-    model = build(table.to_duels(), spg.PITC(people))
+    model = build(table.standardised(), spg.PITC(people))
     spg.save(model, tmp_path / "model")
     words = ["evaluate", "--model", tmp_path / "model", "--duels", tables[1]]
 
@@ -224,7 +224,7 @@ def test_equal_duels_of_several_judges_have_a_block_each() -> None:
         duels.items,
         duels.given.pairs[:, 0],
         duels.given.pairs[:, 1],
-        duels.counts_given,
+        duels.merged.counts,
         groups=np.arange(len(duels.given)) % 2,
     )
     model = spg.PreferenceGP(

@@ -39,7 +39,9 @@ def battles(number: int, backwards: str | None = None, seed: int = 0) -> pd.Data
 
 
 def model_of(table: pd.DataFrame) -> spg.PreferenceGP:
-    duels = spg.read(table, noise_by="judge", covariate=["length"], lean_by="judge:side").to_duels()
+    duels = spg.read(
+        table, noise_by="judge", covariate=["length"], lean_by="judge:side"
+    ).standardised()
     model = spg.PreferenceGP(
         duels,
         spg.ItemEffect(0.5),
@@ -106,7 +108,7 @@ def test_a_judge_who_names_the_worse_side_is_told() -> None:
 
 def test_nobody_else_says_who_is_better_than_a_judge_alone() -> None:
     table = battles(60).assign(judge="ann")
-    duels = spg.read(table, noise_by="judge", side=False).to_duels()
+    duels = spg.read(table, noise_by="judge", side=False).standardised()
     model = spg.PreferenceGP(duels, spg.ItemEffect(), likelihood=spg.Probit(by="judge", margin=0.3))
     assert Board.of(Votes.of(model)).agreement(0)[0] == 0.0
     frame = judges(model).frame

@@ -487,10 +487,10 @@ def test_three_hundred_thousand_items_in_bounded_memory(data_dir: Path) -> None:
 import gpflow, numpy as np, sparse_prefgp as spg
 from sparse_prefgp.analysis.ranking import rank
 from pathlib import Path
-from sparse_prefgp.io import read_table
-table = read_table({str(folder / "items.csv.gz")!r}, {str(folder / "duels.csv.gz")!r},
+from sparse_prefgp.io import read_duels
+table = read_duels({str(folder / "items.csv.gz")!r}, {str(folder / "duels.csv.gz")!r},
                    ignore=["player_id", "date"])
-duels = table.to_duels(np.arange(20_000))
+duels = table.standardised(np.arange(20_000))
 kernel = gpflow.kernels.Linear(0.1) + gpflow.kernels.SquaredExponential(
     0.1, lengthscales=np.full(duels.num_features, 3.0))
 Z = spg.kmeans_inputs(duels.distinct_rows()[0], 128, np.random.default_rng(0))

@@ -18,7 +18,7 @@ def table(text: str) -> pd.DataFrame:
 
 
 def model_of(text: str, **options: Any) -> spg.PreferenceGP:
-    duels = spg.read(table(text), **options).to_duels()
+    duels = spg.read(table(text), **options).standardised()
     tied = duels.ties is not None or duels.levels is not None
     return spg.PreferenceGP(
         duels,

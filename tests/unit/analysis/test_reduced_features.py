@@ -162,12 +162,12 @@ def test_a_streamed_model_keeps_its_directions(tmp_path):
 
 def test_a_named_column_and_a_context_stay_apart(tmp_path):
     duels = DUELS.assign(surface=rng.choice(["clay", "grass"], len(DUELS)))
-    table = spg.read_table(TABLE, duels, context=["surface"]).keeping_apart(["price"])
-    found = table.to_duels().transform
+    table = spg.read_duels(TABLE, duels, context=["surface"]).keeping_apart(["price"])
+    found = table.standardised().transform
     assert found.numeric == ("price",) and found.categorical == ("colour", "surface")
     assert [block.name for block in found.blocks] == ["e", "g"]
     assert found.reduction.size == 14
-    rows = spg.read_table(TABLE.iloc[:40], duels_among(40), context=["surface"]).to_duels()
+    rows = spg.read_duels(TABLE.iloc[:40], duels_among(40), context=["surface"]).standardised()
     assert rows.num_items > 40 and rows.transform.reduction.size == 5
 
 

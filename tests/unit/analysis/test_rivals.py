@@ -39,7 +39,7 @@ from sparse_prefgp.data.answers import (
 )
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import split_duels
-from sparse_prefgp.io import read_table
+from sparse_prefgp.io import read_duels
 from tests.reference import slow_choices
 from tests.tolerances import FIXED_POINT, IDENTITY, ROUNDING
 
@@ -400,12 +400,12 @@ def test_wrong_number_of_columns(shape):
 
 def test_real_duels_with_people_held_out(data_dir):
     folder = data_dir / "ev_choice_us"
-    table = read_table(folder / "items.csv", folder / "duels.csv.gz")
+    table = read_duels(folder / "items.csv", folder / "duels.csv.gz")
     nats = []
     for seed in range(5):
         split = split_duels(table, "group:person", 0.2, np.random.default_rng(seed))
-        train = table.to_duels(split.train_rows, only_compared=True)
-        test = table.to_duels(split.test_rows, transform=train.transform, only_compared=True)
+        train = table.standardised(split.train_rows, only_compared=True)
+        test = table.standardised(split.test_rows, transform=train.transform, only_compared=True)
         model = linear_probit(train)
         log_p = model.predict(test.events, test.items).log_first
         nats.append(score(log_p, counts=test.counts)["nlp_nats"])

@@ -58,7 +58,7 @@ def _table(seed: int, role: str) -> pd.DataFrame:
 @lru_cache
 def _model(role: str) -> spg.PreferenceGP:
     old = _table(0, role)
-    table = spg.read_table(ITEMS, old, **LEARNING[role])
+    table = spg.read_duels(ITEMS, old, **LEARNING[role])
     kernel, more = gpflow.kernels.SquaredExponential(1.5), dict[str, Any]()
     if role == "judge":
         more = {"likelihood": spg.Probit(by="judge")}
@@ -71,7 +71,7 @@ def _model(role: str) -> spg.PreferenceGP:
     elif role == "block":
         points = np.array([[-1.0], [0.0], [1.0]])
         more = {"approximation": spg.PITC(old["session"]), "inducing_variable": points}
-    model = spg.PreferenceGP(table.to_duels(), kernel, **more)
+    model = spg.PreferenceGP(table.standardised(), kernel, **more)
     if role == "judge":
         model.likelihood.noise_ratio.assign([0.5, 2.0])
     return model

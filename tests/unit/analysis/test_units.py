@@ -43,7 +43,7 @@ TRAINING, TEST = played(0, 0, 25, 200), played(1, 12, N, 120)
 def read(duels: pd.DataFrame, items: pd.DataFrame = ITEMS) -> spg.Duels:
     """With the means, scales and levels of the items in these duels alone."""
     used = items["item_id"].isin(duels.to_numpy().ravel())
-    return spg.read_duels(items[used], duels)
+    return spg.read_duels(items[used], duels).standardised()
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,18 @@ def test_evaluate_converts_by_way_of_the_raw_values(
     for part in ("held_out", "held_out_unseen_pairs"):
         for name, scores in _flat(table[part]).items():
             assert _flat(found[part])[name] == pytest.approx(scores, rel=ROUNDING), name
+
+
+def test_duels_as_they_are_read_are_made_as_those_of_the_model(
+    model: spg.PreferenceGP, expected: float
+) -> None:
+    """Whatever else is constant or unknown among their items."""
+    other = spg.read_duels(ITEMS.iloc[12:].assign(extra=1.0), TEST)
+    found = spg.evaluate(model, other)
+    assert found["held_out"]["model"]["nlp_nats"] == pytest.approx(expected, rel=IDENTITY)
+    assert found == spg.evaluate(model, TEST, ITEMS)
+    log_p = model.predict(other).log_p
+    assert -log_p[:, 0].mean() == pytest.approx(expected, rel=IDENTITY)
 
 
 def _flat(scores: dict[str, Any]) -> dict[str, float]:

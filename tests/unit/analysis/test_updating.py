@@ -14,7 +14,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.analysis.updating import continued_sites, update
-from sparse_prefgp.io import read_table
+from sparse_prefgp.io import read_duels
 from tests.tolerances import EVIDENCE, FIXED_POINT, ROUNDING, SOLVER
 
 RNG = np.random.default_rng(2)
@@ -94,8 +94,8 @@ def test_the_posterior_is_that_of_a_fresh_model(name: str) -> None:
     assert report.converged and cold.converged
     same_posterior(new, fresh)
     # The duels are those that were read, in units of the old items.
-    table = read_table(ITEMS, pd.concat([DUELS.assign(count=1), MORE]))
-    expected = table.to_duels(transform=old.duels.transform)
+    table = read_duels(ITEMS, pd.concat([DUELS.assign(count=1), MORE]))
+    expected = table.standardised(transform=old.duels.transform)
     np.testing.assert_allclose(new.duels.items, expected.items, rtol=ROUNDING)
     assert new.duels.item_ids == expected.item_ids
     for field in ("winners", "losers", "counts"):
@@ -308,17 +308,17 @@ def test_bad_news_are_refused(duels: Any, items: Any, message: str) -> None:
 def test_fewer_sweeps_than_from_the_beginning_on_real_votes(data_dir: Path) -> None:
     folder = data_dir / "ukp_convincing"
     items = folder / "items.csv.gz"
-    table = read_table(items, folder / "duels.csv.gz", ignore=["source_id", "debate"])
+    table = read_duels(items, folder / "duels.csv.gz", ignore=["source_id", "debate"])
     rows = np.random.default_rng(0).permutation(table.num_rows)
     first, later = np.sort(rows[2000:]), np.sort(rows[:2000])
-    data = table.to_duels(first)
+    data = table.standardised(first)
     old = spg.PreferenceGP(
         data,
         gpflow.kernels.Matern52(lengthscales=np.full(data.num_features, 8.0)),
         approximation=spg.FITC(),
     )
     ids = np.array(table.item_ids)
-    news = pd.DataFrame({"winner": ids[table.winners[later]], "loser": ids[table.losers[later]]})
+    news = pd.DataFrame(ids[table.given.pairs[later]], columns=["winner", "loser"])
     new, report = update(old, news)
     cold = afresh(new).infer()
     assert report.converged and cold.converged

@@ -55,7 +55,7 @@ def contradictory(seed: int = 2) -> tuple[spg.Duels, np.ndarray]:
 
 def given(duels: spg.Duels) -> tuple[np.ndarray, np.ndarray]:
     """Winners and losers of the duels as given."""
-    return duels.winners[duels.rows_given], duels.losers[duels.rows_given]
+    return duels.winners[duels.merged.rows], duels.losers[duels.merged.rows]
 
 
 def build(duels: spg.Duels, approximation: Any, **options: Any) -> spg.PreferenceGP:
@@ -163,7 +163,7 @@ def test_repeats_within_and_across_blocks_against_separate_duels(engine: str) ->
 def test_merging_across_blocks_would_be_another_model() -> None:
     duels, blocks = contradictory()
     merged = spg.Duels(duels.items, duels.winners, duels.losers, duels.counts)
-    first = blocks[np.unique(duels.rows_given, return_index=True)[1]]
+    first = blocks[np.unique(duels.merged.rows, return_index=True)[1]]
     right, wrong = (build(d, spg.PITC(b)) for d, b in ((duels, blocks), (merged, first)))
     assert abs(right.log_evidence() - wrong.log_evidence()) > 0.01
 
@@ -526,7 +526,7 @@ def test_a_saved_model_keeps_its_blocks(tmp_path: Path) -> None:
         again = spg.load(tmp_path / "model")
         assert again.approximation == approximation
         np.testing.assert_array_equal(again.graph.blocks, model.graph.blocks)
-        np.testing.assert_array_equal(again.duels.rows_given, duels.rows_given)
+        np.testing.assert_array_equal(again.duels.merged.rows, duels.merged.rows)
         assert again.infer() == model.infer()
         for a, b in zip(
             in_block(again, NEW, block, full_cov=True),

@@ -12,7 +12,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.covariances import item_effect
 from sparse_prefgp.covariances.item_effect import know_effects
-from sparse_prefgp.io import read_table
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.workflow.holdout import (
     fit_model,
@@ -310,7 +310,7 @@ def test_held_out_duels_are_of_known_items(duels: spg.Duels) -> None:
     items = pd.DataFrame(duels.items, columns=["a", "b"])
     items.insert(0, "item_id", range(N))
     rows = pd.DataFrame({"winner": duels.winners, "loser": duels.losers, "count": duels.counts})
-    table = read_table(items, rows)
+    table = read_duels(items, rows)
     settings = FitSettings(kernel="se+item", approximation="exact", max_iterations=2)
     holdout = prepare(table, settings)
     fitted, _ = fit_model(holdout)

@@ -6,7 +6,6 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.people import PeopleFeatures
-from sparse_prefgp.data.table import table_of
 
 ITEMS = np.array([[0.0], [1.0], [3.0]])
 WON, LOST, WHO = [0, 0, 0, 2, 2], [1, 1, 1, 1, 1], ["b", "a", "b", "a", "c"]
@@ -35,7 +34,7 @@ def test_equal_duels_of_two_people_stay_two():
 def test_features_of_people(given):
     duels = spg.Duels(ITEMS, WON, LOST, people=WHO, people_features=given)
     np.testing.assert_array_equal(duels.people_features.of(["c", "b"]), [[5.0, 6.0], [1.0, 2.0]])
-    some = table_of(duels, one_by_one=False).to_duels([2, 3])
+    some = duels.one_by_one(False).standardised([2, 3])
     assert some.people_names == ("a", "c")
     np.testing.assert_array_equal(some.people_features.of(["c"]), [[5.0, 6.0]])
 

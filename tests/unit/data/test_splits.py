@@ -20,8 +20,7 @@ from sparse_prefgp.data.splits import (
     split_duels,
     units_of,
 )
-from sparse_prefgp.data.table import table_of
-from sparse_prefgp.io import read_ranking_table, read_table
+from sparse_prefgp.io import read_duels, read_rankings
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def table():
             "day": [f"2021-01-{d:02d}" for d in rng.integers(1, 11, size=t)],
         }
     )
-    return read_table(items, duels, ignore=["maker", "made"])
+    return read_duels(items, duels, ignore=["maker", "made"])
 
 
 def split(table, how, fraction=0.2, seed=0, **options):
@@ -67,7 +66,7 @@ def test_duels(table):
 
 def test_items(table):
     parts = split(table, "items", 0.4)
-    sides = np.stack([table.winners, table.losers])
+    sides = table.given.pairs.T
     held = set(sides[:, parts.test_rows].ravel())
     assert len(held) <= 12 and held.isdisjoint(sides[:, parts.train_rows].ravel())
     assert parts.dropped > 0 and f"{parts.dropped:,} mixed" in parts.description
@@ -82,8 +81,8 @@ def test_group_of_duels(table):
 
 def test_group_of_items(table):
     parts = split(table, "group:maker", 0.4)
-    maker = table.items["maker"].to_numpy()
-    sides = np.stack([maker[table.winners], maker[table.losers]])
+    maker = table.raw.frame["maker"].to_numpy()
+    sides = np.stack([maker[table.given.pairs[:, 0]], maker[table.given.pairs[:, 1]]])
     assert set(sides[:, parts.test_rows].ravel()).isdisjoint(sides[:, parts.train_rows].ravel())
     assert parts.dropped > 0
 
@@ -97,13 +96,13 @@ def test_time_of_duels(table):
 
 def test_time_of_items_is_the_later_of_the_two(table):
     parts = split(table, "time:made")
-    later = np.maximum(table.winners, table.losers)  # items were made in order
+    later = table.given.pairs.max(1)  # items were made in order
     assert later[parts.train_rows].max() < later[parts.test_rows].min()
 
 
 def test_time_as_numbers(table):
     day = table.context["day"].str[-2:].astype(float)
-    object.__setattr__(table, "context", table.context.assign(number=day))
+    table = table.replacing(context=table.context.assign(number=day))
     np.testing.assert_array_equal(
         split(table, "time:number").test_rows, split(table, "time:day").test_rows
     )
@@ -117,7 +116,7 @@ def test_times_as_text(table):
     columns = {"mixed": mixed, "stamp": pd.to_datetime(day), "text": day.str[-2:].str.lstrip("0")}
     columns["zone"] = columns["stamp"].dt.tz_localize("Europe/Paris")
     columns["python"] = columns["stamp"].dt.date.astype(object)
-    object.__setattr__(table, "context", table.context.assign(**columns))
+    table = table.replacing(context=table.context.assign(**columns))
     expected = split(table, "time:day").test_rows
     for name in columns:
         np.testing.assert_array_equal(split(table, f"time:{name}").test_rows, expected)
@@ -126,7 +125,7 @@ def test_times_as_text(table):
 def test_rows_are_named_as_in_the_file(tmp_path):
     (tmp_path / "i.csv").write_text("item_id,x\na,1\nb,2\n")
     (tmp_path / "d.csv").write_text("winner,loser,day\na,b,2020-01-01\n\nb,a,1/2/2020\n")
-    table = read_table(tmp_path / "i.csv", tmp_path / "d.csv")
+    table = read_duels(tmp_path / "i.csv", tmp_path / "d.csv")
     for part in (table, table.select([1])):
         with pytest.raises(ValueError, match=r"'1/2/2020' in row 4 of d.csv \(the header is row 1"):
             split_duels(part, "time:day", 0.5, np.random.default_rng(0))
@@ -153,9 +152,9 @@ def rankings(table):
         frame.iloc[row, size:] = None
     frame["person"] = rng.integers(20, size=150)
     frame["day"] = rng.integers(1, 11, size=150)
-    items = table.items.assign(item_id=range(30))
+    items = table.raw.frame.assign(item_id=range(30))
     with pytest.warns(UserWarning, match="150 rankings"):
-        return read_ranking_table(items, frame, ignore=["maker", "made"], as_duels=True)
+        return read_rankings(items, frame, ignore=["maker", "made"], as_duels=True)
 
 
 HOWS = ["duels", "items", "group:person", "group:maker", "time:day", "time:made"]
@@ -180,7 +179,7 @@ def test_sets_stay_whole(rankings, how, max_train):
     if by_items:
         assert parts.dropped and "with all others of their 'ranking'" in parts.description
     if how == "time:made":
-        latest = pd.Series(np.maximum(rankings.winners, rankings.losers)).groupby(number).max()
+        latest = pd.Series(rankings.given.pairs.max(1)).groupby(number).max()
         held = np.unique(number[parts.test_rows])
         kept = np.unique(number[parts.train_rows])
         assert latest[kept].max() < latest[held].min()
@@ -209,8 +208,8 @@ def test_a_seed_draws_the_same_rows_for_ever(table, how):
 
 def test_one_left_out_keeps_sets_whole(rankings):
     parts = leave_one_out(rankings, "group:maker", "2", np.random.default_rng(0), max_train=100)
-    sets, maker = rankings.sets(), rankings.items["maker"].to_numpy()
-    sides = maker[np.stack([rankings.winners, rankings.losers])]
+    sets, maker = rankings.sets(), rankings.raw.frame["maker"].to_numpy()
+    sides = maker[rankings.given.pairs.T]
     assert set(sides[:, parts.test_rows].ravel()) == {2}
     assert 2 not in sides[:, parts.train_rows]
     size = np.bincount(sets)
@@ -228,9 +227,9 @@ def test_duels_of_an_item_in_several_contexts_are_split_by_the_item():
     duels = spg.Duels.from_events(
         rng.normal(size=(20, 2)), Answers.between(winner, loser), item=np.arange(20) // 2
     )
-    table = table_of(duels)
+    table = duels.one_by_one()
     parts = split_duels(table, "items", 0.4, rng)
-    sides = np.stack([table.winners, table.losers]) // 2
+    sides = table.given.pairs.T // 2
     held = set(sides[:, parts.test_rows].ravel())
     assert held and held.isdisjoint(sides[:, parts.train_rows].ravel())
 
@@ -239,11 +238,11 @@ def test_a_rule_is_one_function_and_one_entry(table, monkeypatch):
     """Here by the parity of the loser."""
 
     def by_parity(table, column):
-        return Units(table.losers % 2, np.arange(table.num_rows), "parities")
+        return Units(table.given.pairs[:, 1] % 2, np.arange(table.num_rows), "parities")
 
     monkeypatch.setitem(RULES, "parity", Rule(by_parity))
     parts = split(table, "parity", 0.5)
-    assert len({*(table.losers[parts.test_rows] % 2)}) == 1 and parts.dropped == 0
+    assert len({*(table.given.pairs[:, 1][parts.test_rows] % 2)}) == 1 and parts.dropped == 0
     assert parts.description == "1 of 2 parities held out."
     with pytest.raises(ValueError, match="given:COLUMN or parity"):
         split_columns("parities")
@@ -258,7 +257,7 @@ def test_given_groups_need_a_value():
 def test_given(table, values):
     """Whatever the share and the seed, unless nothing is to be held out."""
     flags = np.random.default_rng(4).uniform(size=400) < 0.3
-    object.__setattr__(table, "context", table.context.assign(test=flags.astype(values)))
+    table = table.replacing(context=table.context.assign(test=flags.astype(values)))
     parts = split(table, "given:test")
     np.testing.assert_array_equal(parts.test_rows, np.flatnonzero(flags))
     np.testing.assert_array_equal(parts.train_rows, np.flatnonzero(~flags))
@@ -274,10 +273,10 @@ def test_given(table, values):
 def test_given_by_items(table):
     """Both sides held out, or neither."""
     held = np.arange(30) % 3 == 0
-    frame = table.items.assign(held=held.astype(int))
-    table = replace(table, known=replace(table.known, frame=frame))
+    frame = table.raw.frame.assign(held=held.astype(int))
+    table = table.replacing(raw=replace(table.raw, frame=frame))
     parts = split(table, "given:held")
-    sides = held[np.stack([table.winners, table.losers])]
+    sides = held[table.given.pairs.T]
     np.testing.assert_array_equal(parts.test_rows, np.flatnonzero(sides.all(0)))
     np.testing.assert_array_equal(parts.train_rows, np.flatnonzero(~sides.any(0)))
     assert parts.dropped > 0
@@ -288,7 +287,7 @@ def test_given_keeps_sets_whole(rankings):
     sets = rankings.sets()
     flags = sets % 3 == 0
     flags[np.flatnonzero(sets == 1)[0]] = True
-    object.__setattr__(rankings, "context", rankings.context.assign(test=flags.astype(int)))
+    rankings = rankings.replacing(context=rankings.context.assign(test=flags.astype(int)))
     parts = split(rankings, "given:test")
     assert {*sets[parts.test_rows]} == {*sets[sets % 3 == 0]}
     assert {*sets[parts.train_rows]} == {*sets[(sets % 3 != 0) & (sets != 1)]}
@@ -301,11 +300,11 @@ def answers():
     n, e, k = 12, 60, 4
     sides = np.concatenate([rng.permutation(n)[:k] for _ in range(e)])
     events = Answers(sides, np.arange(0, k * e + 1, k), kind=np.full(e, CHOICE, np.int8))
-    table = table_of(spg.Duels.from_events(rng.normal(size=(n, 2)), events))
+    table = spg.Duels.from_events(rng.normal(size=(n, 2)), events).one_by_one()
     context = pd.DataFrame(
         {"person": np.arange(e) % 6, "test": (np.arange(e) % 5 == 0).astype(int)}
     )
-    object.__setattr__(table, "context", context)
+    table = table.replacing(context=context)
     return table
 
 
@@ -320,7 +319,7 @@ def test_answers_are_never_cut(answers, how):
         assert not {*people[parts.test_rows]} & {*people[parts.train_rows]}
     if how == "items":
         test, train = (
-            {*answers.events.take(rows).sides} for rows in (parts.test_rows, parts.train_rows)
+            {*answers.given.take(rows).sides} for rows in (parts.test_rows, parts.train_rows)
         )
         assert not test & train
     if how == "given:test":
@@ -340,14 +339,14 @@ def over(table, how):
 
 def test_errors_are_over_what_is_held_out_whole(table, rankings, answers):
     """Which are items, the values of a column, or people; else people, sets or nothing."""
-    sides, context = table.events.pairs, table.context
+    sides, context = table.given.pairs, table.context
     what, together = over(table, "items")
     assert what == "items"
     np.testing.assert_array_equal(
         together, (sides[:, None, :, None] == sides[None, :, None, :]).any((2, 3))
     )
     what, together = over(table, "group:maker")
-    makers = table.items["maker"].to_numpy()[sides]
+    makers = table.raw.frame["maker"].to_numpy()[sides]
     assert what == "values of 'maker'"
     np.testing.assert_array_equal(
         together, (makers[:, None, :, None] == makers[None, :, None, :]).any((2, 3))
@@ -367,7 +366,7 @@ def test_errors_are_over_what_is_held_out_whole(table, rankings, answers):
         people = sets.context["person"].to_numpy()
         assert what == "people"
         np.testing.assert_array_equal(together, people[:, None] == people)
-    nobody = replace(rankings, context=rankings.context.drop(columns="person"))
+    nobody = rankings.replacing(context=rankings.context.drop(columns="person"))
     what, together = over(nobody, "duels")
     assert what == f"values of {rankings.set_column!r}"
     np.testing.assert_array_equal(together, nobody.sets()[:, None] == nobody.sets())
@@ -377,10 +376,10 @@ def test_errors_are_over_what_is_held_out_whole(table, rankings, answers):
 
 def test_what_answers_are_called(answers):
     for kind, noun in ((CHOICE, "choices"), (RANKING, "rankings"), (BEST_WORST, "answers")):
-        events = answers.events.saying(kind=np.full(60, kind, np.int8))
+        events = answers.given.saying(kind=np.full(60, kind, np.int8))
         assert events.noun == noun
     half = np.where(np.arange(60) < 30, CHOICE, RANKING).astype(np.int8)
-    assert answers.events.saying(kind=half).noun == "answers"
+    assert answers.given.saying(kind=half).noun == "answers"
 
 
 @pytest.mark.parametrize("how", ["duels", "items", "group:person", "time:day"])
@@ -426,7 +425,7 @@ def test_bad_input(table, how, fraction, words):
     extra = {"text": "so", "gap": np.where(np.arange(400) == 1, np.nan, 1.0), "same": 1, "none": 0}
     extra["slashes"] = "05/03/2020"
     extra["odd"] = ["soon" if i == 3 else str(i) for i in range(400)]
-    object.__setattr__(table, "context", table.context.assign(**extra))
+    table = table.replacing(context=table.context.assign(**extra))
     if words is None:
         split(table, how, fraction)
         return
@@ -451,7 +450,7 @@ def test_split_columns():
 @pytest.mark.slow
 def test_tennis_by_date(data_dir):
     folder = data_dir / "tennis_atp"
-    table = read_table(
+    table = read_duels(
         folder / "items.csv.gz", folder / "duels.csv.gz", ignore=["player_id", "date"]
     )
     parts = split(table, "time:date", 0.15, max_train=50_000)

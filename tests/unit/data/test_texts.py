@@ -275,22 +275,22 @@ def test_what_is_said_of_odd_texts() -> None:
     items, duels = tables()
     odd = items.assign(said=["", "<p>apple</p>", None, "apple fig " * 251, *items["said"][4:]])
     with pytest.warns(UserWarning, match=r"1 text has more than 500 words to a sentence.*row 3"):
-        spg.read_table(odd, duels, text="said")
+        spg.read_duels(odd, duels, text="said")
     with pytest.warns(UserWarning, match=r"2 texts have no words \(the first in .*row"):
-        table = spg.read_table(odd, duels, text="said")
-    assert table.known.texts == ("said",) and table.has_features
+        table = spg.read_duels(odd, duels, text="said")
+    assert table.raw.texts == ("said",) and table.has_features
     with pytest.raises(ValueError, match="--text said"):
-        spg.read_table(items, duels)
+        spg.read_duels(items, duels)
     with pytest.raises(ValueError, match="holds numbers"):
-        spg.read_table(items.assign(said=range(60)), duels, text="said")
+        spg.read_duels(items.assign(said=range(60)), duels, text="said")
     with pytest.raises(ValueError, match="holds lists or vectors"):
-        spg.read_table(items.assign(said=[[1.0, 2.0]] * 60), duels, text="said")
+        spg.read_duels(items.assign(said=[[1.0, 2.0]] * 60), duels, text="said")
     with pytest.raises(ValueError, match="no column 'x'"):
-        spg.read_table(items, duels, text="x")
+        spg.read_duels(items, duels, text="x")
     with pytest.raises(ValueError, match="give a table of items"):
-        spg.read_table(None, duels, text="said")
+        spg.read_duels(None, duels, text="said")
     with pytest.raises(ValueError, match="constant"):
-        spg.read_duels(items.assign(said="the same"), duels, text="said")
+        spg.read_duels(items.assign(said="the same"), duels, text="said").standardised()
 
 
 def test_texts_that_a_model_is_asked_about_are_checked_too() -> None:

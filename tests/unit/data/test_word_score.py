@@ -192,20 +192,20 @@ def test_written_and_read_again_to_the_bit() -> None:
 
 def test_only_training_duels_are_heard() -> None:
     items, duels = tables()
-    table = spg.read_table(items, duels, text="said")
+    table = spg.read_duels(items, duels, text="said")
     rows = np.arange(600)
     turned = duels.copy()
     turned.loc[600:, ["winner", "loser"]] = duels.loc[600:, ["loser", "winner"]].to_numpy()
-    other = spg.read_table(items, turned, text="said")
-    ours, theirs = (one.to_duels(rows).transform for one in (table, other))
+    other = spg.read_duels(items, turned, text="said")
+    ours, theirs = (one.standardised(rows).transform for one in (table, other))
     assert ours is not None and ours == theirs and ours.scores == ("said: score",)
-    assert ours != table.to_duels().transform
+    assert ours != table.standardised().transform
 
 
 def test_the_kernel_of_texts_goes_by_the_score() -> None:
     items, duels = tables()
-    table = spg.read_table(items, duels, text="said")
-    transform = table.to_duels().transform
+    table = spg.read_duels(items, duels, text="said")
+    transform = table.standardised().transform
     assert transform is not None
     assert default_for(transform) == f"{SCORE}+linear+ard(matern52)"
     kernel = KernelChoice.parse(str(default_for(transform)))
@@ -218,11 +218,11 @@ def test_the_kernel_of_texts_goes_by_the_score() -> None:
 
 def test_the_score_alone_is_a_candidate() -> None:
     items, duels = tables()
-    table = spg.read_table(items, duels, text="said")
+    table = spg.read_duels(items, duels, text="said")
     names = [str(one) for one in automatic_candidates(table, approximation="vfe")]
     assert names[:2] == [f"{SCORE}/vfe", f"linear+ard(matern52)+{SCORE}/vfe"]
     vectors = items.assign(v=list(np.random.default_rng(0).normal(size=(N, 20))))
-    wide = spg.read_table(vectors, duels, text="said")
+    wide = spg.read_duels(vectors, duels, text="said")
     names = [str(one) for one in automatic_candidates(wide)]
     assert names[0] == f"{SCORE}/vfe" and "linear/vfe" in names
     assert any(name.startswith("iso(matern52") and "prior-power" in name for name in names)
@@ -236,7 +236,7 @@ def test_a_fold_whose_texts_have_no_score_is_named() -> None:
     flip = np.random.default_rng(0).uniform(size=T) < 0.5
     mixed = half & flip
     duels.loc[mixed, ["winner", "loser"]] = duels.loc[mixed, ["loser", "winner"]].to_numpy()
-    table = spg.read_table(items, duels, text="said", ignore=["part"])
+    table = spg.read_duels(items, duels, text="said", ignore=["part"])
     found = spg.compare(
         [f"{SCORE}/vfe/4", "linear/vfe/4"], table, by="group:part", folds=2, max_iterations=2
     )
@@ -281,6 +281,6 @@ def test_settings_name_no_kernel_before_duels_are_split() -> None:
     from sparse_prefgp.workflow.automatic import settled
 
     items, duels = tables()
-    table = spg.read_table(items, duels, text="said")
+    table = spg.read_duels(items, duels, text="said")
     assert settled(table, FitSettings()).kernel is None
     assert settled(table, FitSettings(kernel="se")).kernel == "se"

@@ -54,17 +54,17 @@ def test_every_set_has_the_shape_it_is_known_to_have(local, name):
     found = getattr(datasets, name)()
     assert found.about is known
     if known.kind != "regression":
-        table = found.table()
+        table = found.to_duels()
         assert table.num_items == known.items
         assert table.num_rows == known.duels
-        assert len(table.known.numeric) + len(table.known.categorical) == known.features
+        assert len(table.raw.numeric) + len(table.raw.categorical) == known.features
         split = split_duels(table, known.split, 0.2, np.random.default_rng(0))
         assert len(split.train_rows) and len(split.test_rows)
     else:
         assert found.features.shape == (known.items, known.features)
         assert found.target.shape == (known.items,) and np.isfinite(found.target).all()
         made = datasets.duels_from_targets(found, np.random.default_rng(0), duels=50)
-        assert made.table().num_items == known.items
+        assert made.to_duels().num_items == known.items
 
 
 @pytest.mark.slow
@@ -85,19 +85,19 @@ def summary(frame):
 
 def test_ties_and_gold_duels_of_the_arguments(local):
     found = datasets.ukp_convincing()
-    with_ties = found.table(ties=True)
+    with_ties = found.to_duels(ties=True)
     assert with_ties.num_ties == 19_105 and with_ties.num_rows == 65_340 + 19_105
     # Ties know the debate that they are of.
-    debate = with_ties.items["debate"].to_numpy()
-    assert (debate[with_ties.winners] == with_ties.context["debate"]).all()
-    gold = found.table(gold=True)
+    debate = with_ties.raw.frame["debate"].to_numpy()
+    assert (debate[with_ties.given.pairs[:, 0]] == with_ties.context["debate"]).all()
+    gold = found.to_duels(gold=True)
     assert gold.num_rows == 11_650 and gold.num_ties == 0
-    assert found.table(groups="annotator").group_names is not None
+    assert found.to_duels(groups="annotator").group_names is not None
     assert found.items["text"].str.len().between(36, 740).all()
     with pytest.raises(ValueError, match="Gold duels have no ties"):
-        found.table(gold=True, ties=True)
+        found.to_duels(gold=True, ties=True)
     with pytest.raises(ValueError, match="'train_choice' has no ties"):
-        datasets.train_choice().table(ties=True)
+        datasets.train_choice().to_duels(ties=True)
 
 
 def test_standard_parts(local):
@@ -167,7 +167,7 @@ def test_sets_of_ones_own(own):
     (own / "meals").mkdir()
     (own / "meals" / "items.csv").write_text("item_id,heat\na,1\nb,2\n")
     (own / "meals" / "duels.csv").write_text("winner,loser\na,b\n")
-    assert datasets.load("meals").table().num_rows == 1
+    assert datasets.load("meals").to_duels().num_rows == 1
     (own / "wine").mkdir()
     (own / "wine" / "wine.csv").write_text("sugar,target\n1,2\n3,4\n")
     assert datasets.load("wine").target.tolist() == [2, 4]
@@ -250,7 +250,7 @@ def test_a_tidy_table_made_here_reads_like_a_local_one(tmp_path, monkeypatch):
         UserWarning, match="has 2 items and 1 duels as made from its public files, not 1,785 "
     ):
         found = datasets.train_choice()
-    assert found.table().num_rows == 1
+    assert found.to_duels().num_rows == 1
     with pytest.warns(UserWarning, match="1 duels"):
         assert datasets.load("train_choice").duels.equals(found.duels)
 

@@ -81,5 +81,7 @@ def test_the_set_is_read_with_and_without_those_who_did_not_finish(tmp_path, mon
     found = datasets.load("two_races")
     assert repr(found) == "RankingSet('two_races', items=6, rankings=2)"
     assert found.frames["rankings"].equals(tables["rankings.csv"])
-    finished, started = (found.table(unranked_last=last).to_duels() for last in (False, True))
+    finished, started = (
+        found.to_duels(unranked_last=last).standardised() for last in (False, True)
+    )
     assert [len(finished.events.sides), len(started.events.sides)] == [4, 6]

@@ -123,14 +123,14 @@ def test_splits_take_the_table():
     x = rng(1).normal(size=(40, 3))
     frame = pd.DataFrame(x, columns=["a", "b", "c"])
     made = duels_from_targets((frame, x[:, 0]), rng(2), duels=400)
-    table = made.table()
-    assert table.known.numeric == ("a", "b", "c")
+    table = made.to_duels()
+    assert table.raw.numeric == ("a", "b", "c")
     for how in ("duels", "items"):
         split = split_duels(table, how, 0.3, rng())
         assert len(split.train_rows) and len(split.test_rows)
     rows = item_parts(40, 0.5, rng())
     parted = duels_from_targets((frame, x[:, 0]), rng(2), duels=50, parts=rows)
-    split = split_duels(parted.table(), "group:part", 0.5, rng())
+    split = split_duels(parted.to_duels(), "group:part", 0.5, rng())
     assert len(split.train_rows) == len(split.test_rows) == 50
 
 

@@ -213,25 +213,25 @@ def test_a_set_of_choices_from_its_public_file(tmp_path, monkeypatch):
     monkeypatch.setitem(SETS, "electricity", known)
     found = datasets.electricity()
     assert found.attributes == ["pf", "cl", "loc", "wk", "tod", "seas"]
-    assert found.table().num_rows == 2 and found.table().num_items == 3
-    assert found.table(features=["pf"]).known.numeric == ("pf",)
+    assert found.to_duels().num_rows == 2 and found.to_duels().num_items == 3
+    assert found.to_duels(features=["pf"]).raw.numeric == ("pf",)
     assert "choices=2, alternatives=4" in repr(found)
 
 
 def test_votes_with_and_without_ties(local):
     votes, football = datasets.llm_votes(), datasets.football_internationals()
     assert "duels=9478, ties=3731" in repr(votes) and "ties=11258" in repr(football)
-    assert votes.table().num_ties == 0
-    assert votes.table(ties=True).num_ties == 3_731
-    assert football.table(ties=True).num_rows == 49_520
-    assert votes.table(groups="judge", covariates=["first"]).group_names is not None
-    graded = football.table(ties=True, grade="grade").to_duels()
+    assert votes.to_duels().num_ties == 0
+    assert votes.to_duels(ties=True).num_ties == 3_731
+    assert football.to_duels(ties=True).num_rows == 49_520
+    assert votes.to_duels(groups="judge", covariates=["first"]).group_names is not None
+    graded = football.to_duels(ties=True, grade="grade").standardised()
     assert len(graded.levels) == 7
     assert (votes.items["text"].str.strip() == "").sum() == 52
     assert votes.items["model"].nunique() == 59
     with pytest.raises(ValueError, match="'humour' has no ties"):
-        datasets.humour().table(ties=True)
-    assert votes.table(text="text").known.texts == ("text",)
+        datasets.humour().to_duels(ties=True)
+    assert votes.to_duels(text="text").raw.texts == ("text",)
 
 
 def run(*arguments):
@@ -263,7 +263,7 @@ def test_tables_are_written_for_fit(local, tmp_path):
 def test_choices_of_ones_own(own):
     (own / "lunch").mkdir()
     (own / "lunch" / "choices.csv").write_text("choice_set,chosen,price\n1,1,3\n1,0,4\n")
-    assert datasets.load("lunch").table().num_rows == 1
+    assert datasets.load("lunch").to_duels().num_rows == 1
 
 
 def test_studies_take_duels(local):

@@ -10,12 +10,10 @@ import pytest
 
 from sparse_prefgp.data.answers import KINDS
 from sparse_prefgp.io import (
-    read_best_worst_table,
-    read_choice_table,
+    read_best_worst,
     read_choices,
-    read_ranking_table,
+    read_duels,
     read_rankings,
-    read_table,
 )
 from tests.together import sentence
 
@@ -58,9 +56,9 @@ expanded = pytest.mark.filterwarnings("ignore:.*were expanded to:UserWarning")
 
 def said(table):
     """The alternatives of each answer, best first, by kind."""
-    ids, at = table.item_ids, table.events.offsets
-    sides = ["".join(str(ids[i]) for i in table.events.sides[a:b]) for a, b in pairwise(at)]
-    return [(KINDS[k].name, side) for k, side in zip(table.events.kind, sides, strict=True)]
+    ids, at = table.item_ids, table.given.offsets
+    sides = ["".join(str(ids[i]) for i in table.given.sides[a:b]) for a, b in pairwise(at)]
+    return [(KINDS[k].name, side) for k, side in zip(table.given.kind, sides, strict=True)]
 
 
 def pairs(table):
@@ -80,7 +78,7 @@ def refused(read, frame, *words, **options):
 @expanded
 def test_the_chosen_item_beats_each_other_option():
     for frame in (LONG, WIDE):
-        table = read_choice_table(ITEMS, frame, as_duels=True)
+        table = read_choices(ITEMS, frame, as_duels=True)
         assert pairs(table) == CHOICES and table.num_rows == 3
         assert table.set_column == "choice_set"
         assert table.context["choice_set"].tolist() == [7, 7, 9]
@@ -104,19 +102,19 @@ def test_columns_of_the_choices_that_nobody_named():
 @expanded
 def test_an_item_beats_all_below_it():
     for frame in (RANKED, PLACES):
-        table = read_ranking_table(ITEMS, frame, as_duels=True)
+        table = read_rankings(ITEMS, frame, as_duels=True)
         assert pairs(table) == RANKS and table.num_rows == 4
         assert table.set_column == "ranking"
         assert table.context["person"].tolist().count("p") == 3
         assert read_rankings(ITEMS, frame, as_duels=True).num_duels == 4
-    assert read_ranking_table(ITEMS, RANKED, as_duels=True).context["ranking"].tolist() == [
+    assert read_rankings(ITEMS, RANKED, as_duels=True).context["ranking"].tolist() == [
         0,
         0,
         0,
         1,
     ]
     five = pd.DataFrame([list("edcba")], columns=[f"rank_{k}" for k in range(1, 6)])
-    table = read_ranking_table(ITEMS, five, as_duels=True)
+    table = read_rankings(ITEMS, five, as_duels=True)
     assert table.num_rows == 10 and (table.winners > table.losers).all()
 
 
@@ -133,13 +131,13 @@ def test_says_that_duels_of_one_set_are_not_independent():
 def test_other_forms_of_wide_choices():
     told = dict(options=["left", "right", "third"], as_duels=True)
     plain = WIDE.rename(columns={"option_1": "left", "option_2": "right", "option_3": "third"})
-    assert pairs(read_choice_table(ITEMS, plain, **told)) == CHOICES
+    assert pairs(read_choices(ITEMS, plain, **told)) == CHOICES
     for names in ("Option {}", "OPTION{}", "option-{}", "option_0{}"):
         renamed = WIDE.rename(columns={f"option_{k}": names.format(k) for k in (1, 2, 3)})
-        assert pairs(read_choice_table(ITEMS, renamed, as_duels=True)) == CHOICES
+        assert pairs(read_choices(ITEMS, renamed, as_duels=True)) == CHOICES
     # No column is an option because nobody named it.
     for frame in (plain, plain.drop(columns="choice_set"), plain.drop(columns="person")):
-        refused(read_choice_table, frame, "no column", "'item_id'", "'option_1', 'option_2', …")
+        refused(read_choices, frame, "no column", "'item_id'", "'option_1', 'option_2', …")
 
 
 def test_a_code_is_never_an_item():
@@ -151,9 +149,9 @@ def test_a_code_is_never_an_item():
     options = pd.DataFrame(rows, columns=["option_1", "option_2", "option_3"])
     first, last = options["option_1"], options["option_3"]
     forms = [
-        (read_choice_table, {"chosen": first}),
-        (read_best_worst_table, {"best": first, "worst": last}),
-        (read_ranking_table, {"rank_1": first, "rank_2": last}),
+        (read_choices, {"chosen": first}),
+        (read_best_worst, {"best": first, "worst": last}),
+        (read_rankings, {"rank_1": first, "rank_2": last}),
     ]
     of_third = {"letter": "C", "position": 3, "column": "option_3", "Other": "Z"}
     for read, named in forms:
@@ -180,22 +178,22 @@ def test_numbers_that_may_be_items_or_positions():
     refused_alone(zero, "in row 1", "item '2'", "position, '0'")
     # Both say the same, or some can only be ids.
     same = shown.assign(option_1=1, option_2=2, option_3=3, chosen=[1, 2, 1])
-    assert len(read_choice_table(None, same).events) == 3
+    assert read_choices(None, same).num_rows == 3
     more = shown.replace(3, 4).assign(chosen=[1, 2, 4])
-    assert len(read_choice_table(None, more).events) == 3
+    assert read_choices(None, more).num_rows == 3
 
 
 def test_the_name_of_a_column_is_no_item():
     rows = pd.DataFrame({"Home": ["x"], "away": ["y"], "winner": ["home"], "loser": ["away"]})
     with pytest.raises(ValueError, match=r"winner 'home' in row 0 .* name of a column \('Home'\)"):
-        read_table(None, rows)
+        read_duels(None, rows)
     named = pd.DataFrame({"item_id": ["home", "away"]})
-    assert read_table(named, rows).num_rows == 1
+    assert read_duels(named, rows).num_rows == 1
 
 
 def test_nobody_is_not_the_item_0():
     rows = pd.DataFrame({"rank1": [12, 7, 31], "rank 2": [7, 12, 0], "rank_3": [31, 0, 0]})
-    read = read_ranking_table
+    read = read_rankings
     table = read(None, rows[:2])
     assert said(table) == [("ranking", "12731"), ("ranking", "712")]
     assert "0 stands at the ends of rows alone (1 row)" in str(table.read_as)
@@ -212,34 +210,34 @@ def test_nobody_is_not_the_item_0():
     first = pd.DataFrame({"rank_1": [0, 1], "rank_2": [1, 0]})
     assert read(None, first).item_ids == (0, 1)
     chosen = pd.DataFrame({"option_1": [5, 5], "option_2": [6, 6], "option_3": [7, 0]})
-    assert said(read_choice_table(None, chosen.assign(chosen=5))) == [
+    assert said(read_choices(None, chosen.assign(chosen=5))) == [
         ("choice", "567"),
         ("choice", "56"),
     ]
-    assert len(read_choice_table(None, chosen.assign(chosen=[7, 0])).events) == 2
+    assert read_choices(None, chosen.assign(chosen=[7, 0])).num_rows == 2
 
 
 def test_all_columns_that_are_missing_are_named_at_once():
     scores = pd.DataFrame({"pid": [1, 1], "part": 1, "name": ["a", "b"], "mark": [1, -1]})
     names = "'choice_set' and 'item_id'"
-    refused(read_best_worst_table, scores, names, "of its own", "'option_1'")
+    refused(read_best_worst, scores, names, "of its own", "'option_1'")
     unnamed = scores.drop(columns="name")
-    refused(read_ranking_table, unnamed, "'ranking', 'rank' and 'item_id'", "'rank_1', 'rank_2'")
+    refused(read_rankings, unnamed, "'ranking', 'rank' and 'item_id'", "'rank_1', 'rank_2'")
 
 
 @expanded
 def test_other_names_and_counts():
     columns = {"choice_set": "group", "item_id": "car", "chosen": "mark"}
     renamed = LONG.rename(columns=columns).assign(mark=LONG["chosen"] == 1)
-    table = read_choice_table(ITEMS, renamed, columns=columns, as_duels=True)
+    table = read_choices(ITEMS, renamed, columns=columns, as_duels=True)
     assert pairs(table) == CHOICES and table.set_column == "choice_set"
     # Names that are usual are found.
     usual = {"choice_set": "Task", "item_id": "Alternative", "chosen": "Choice"}
-    table = read_choice_table(ITEMS, LONG.rename(columns=usual), as_duels=True)
+    table = read_choices(ITEMS, LONG.rename(columns=usual), as_duels=True)
     assert pairs(table) == CHOICES
     columns = {"ranking": "list", "item_id": "car", "rank": "mark"}
     renamed = PLACES.rename(columns=columns)
-    assert pairs(read_ranking_table(ITEMS, renamed, columns=columns, as_duels=True)) == RANKS
+    assert pairs(read_rankings(ITEMS, renamed, columns=columns, as_duels=True)) == RANKS
     assert read_choices(ITEMS, WIDE.assign(count=[5, 2]), as_duels=True).num_duels == 12
     assert read_choices(ITEMS, LONG.assign(count=[5, 5, 5, 2, 2]), as_duels=True).num_duels == 12
     refused(read_choices, LONG.assign(count=[5, 5, 1, 2, 2]), "'count'", "same count")
@@ -252,15 +250,15 @@ def test_files_keep_ids_as_written(tmp_path):
     (tmp_path / "w.csv").write_text("chosen,option_1,option_2\nNA,007,NA\n\n3,3,007\n")
     (tmp_path / "l.csv").write_text("choice_set,item_id,chosen\n1,NA,1\n\n1,007,0\n2,3,0\n2,8,1\n")
     (tmp_path / "r.csv").write_text("rank_1,rank_2\nNA,007\n3,\n")
-    table = read_choice_table(tmp_path / "i.csv", tmp_path / "w.csv", as_duels=True)
+    table = read_choices(tmp_path / "i.csv", tmp_path / "w.csv", as_duels=True)
     assert pairs(table) == {("NA", "007"), ("3", "007")}
     with pytest.raises(ValueError, match=r"Row 6 of l.csv \(the header is row 1\) has the item_id"):
-        read_choice_table(tmp_path / "i.csv", tmp_path / "l.csv")
-    assert read_ranking_table(tmp_path / "i.csv", tmp_path / "r.csv").num_rows == 1
+        read_choices(tmp_path / "i.csv", tmp_path / "l.csv")
+    assert read_rankings(tmp_path / "i.csv", tmp_path / "r.csv").num_rows == 1
 
 
 def test_bad_choices():
-    read = read_choice_table
+    read = read_choices
     for i, words in ((1, ["'7'", "no chosen option", "row 0"]), (0, ["'7'", "two", "row 0", "1"])):
         flipped = LONG["chosen"].where(LONG.index != i, 1 - LONG["chosen"])
         refused(read, LONG.assign(chosen=flipped), *words)
@@ -289,13 +287,13 @@ def test_bad_choices():
 def test_each_answer_is_one_event():
     choices = [("choice", "bac"), ("choice", "bd")]
     for frame in (LONG, WIDE):
-        table = read_choice_table(ITEMS, frame)
+        table = read_choices(ITEMS, frame)
         assert said(table) == choices and table.num_rows == 2 and table.set_column is None
         assert table.context.to_dict("list") == {"choice_set": [7, 9], "person": ["p", "q"]}
         duels = read_choices(ITEMS, frame.assign(count=2))
         assert duels.num_duels == 4 and duels.events.has_sets
-    assert said(read_ranking_table(ITEMS, RANKED)) == [("ranking", "bac"), ("ranking", "de")]
-    places = read_ranking_table(ITEMS, PLACES)
+    assert said(read_rankings(ITEMS, RANKED)) == [("ranking", "bac"), ("ranking", "de")]
+    places = read_rankings(ITEMS, PLACES)
     assert said(places) == [("ranking", "de"), ("ranking", "bac")]
     assert places.context["person"].tolist() == ["q", "p"]
 
@@ -313,9 +311,9 @@ def test_the_first_places_of_a_ranking():
             "option_4": ["d", None, None],
         }
     )
-    table = read_ranking_table(ITEMS, wide)
+    table = read_rankings(ITEMS, wide)
     # The unordered ones in the order in which they were listed.
-    assert said(table) == top and table.events.ordered.tolist() == [2, 0, 0]
+    assert said(table) == top and table.given.ordered.tolist() == [2, 0, 0]
     long = pd.DataFrame(
         {
             "ranking": [0, 0, 0, 0, 1, 1, 2, 2, 2],
@@ -323,10 +321,10 @@ def test_the_first_places_of_a_ranking():
             "rank": [None, 1, 2, None, None, 1, None, None, 3],
         }
     )
-    assert said(read_ranking_table(ITEMS, long, unranked_last=True)) == top
+    assert said(read_rankings(ITEMS, long, unranked_last=True)) == top
     # As duels, only what the answer says.
     with pytest.warns(UserWarning, match="3 rankings were expanded to 8 duels"):
-        duels = read_ranking_table(ITEMS, wide, as_duels=True)
+        duels = read_rankings(ITEMS, wide, as_duels=True)
     expected = {("b", "a"), ("b", "c"), ("b", "d"), ("a", "c"), ("a", "d"), ("d", "e")}
     assert pairs(duels) == expected | {("e", "b"), ("e", "c")}
 
@@ -335,14 +333,14 @@ def test_best_and_worst():
     long = LONG.rename(columns={"chosen": "best"}).assign(worst=[1, 0, 0, 0, 1])
     wide = WIDE.rename(columns={"chosen": "best"}).assign(worst=["a", "d"])
     for frame in (long, wide):
-        table = read_best_worst_table(ITEMS, frame)
+        table = read_best_worst(ITEMS, frame)
         assert said(table) == [("best_worst", "bca"), ("choice", "bd")]
-        at_once = read_best_worst_table(ITEMS, frame, at_once=True)
+        at_once = read_best_worst(ITEMS, frame, at_once=True)
         assert said(at_once)[0] == ("best_worst_at_once", "bca")
         with pytest.warns(UserWarning, match="2 answers were expanded to 4 duels"):
-            duels = read_best_worst_table(ITEMS, frame, as_duels=True)
+            duels = read_best_worst(ITEMS, frame, as_duels=True)
         assert pairs(duels) == {("b", "c"), ("b", "a"), ("c", "a"), ("b", "d")}
-    read = read_best_worst_table
+    read = read_best_worst
     refused(read, long.assign(worst=[0, 1, 0, 0, 1]), "Row 1", "best and the worst")
     refused(read, wide.assign(worst=["b", "d"]), "Row 0", "'b' as the best and as the worst")
     refused(read, long.assign(worst=[0, 0, 0, 0, 1]), "'7'", "no worst option")
@@ -364,8 +362,8 @@ def test_rows_that_describe_their_alternatives():
         }
     )
     with pytest.warns(UserWarning, match="The column 'income' of .* is the same throughout each"):
-        table = read_choice_table(None, rows)
-    assert table.item_ids == ("3, bus", "4, car", "3, car") and table.events.sides.tolist() == [
+        table = read_choices(None, rows)
+    assert table.item_ids == ("3, bus", "4, car", "3, car") and table.given.sides.tolist() == [
         0,
         1,
         2,
@@ -373,26 +371,26 @@ def test_rows_that_describe_their_alternatives():
         0,
     ]
     # What is the same throughout each set describes no alternative, unless it is named.
-    assert (table.known.numeric, table.known.categorical) == (("price",), ("mode",))
+    assert (table.raw.numeric, table.raw.categorical) == (("price",), ("mode",))
     assert table.context.columns.tolist() == ["choice_set", "person", "income"]
-    assert table.unused == ("person", "income") and not table.shared
-    named = read_choice_table(None, rows, features=["price", "mode", "income"])
-    assert named.known.numeric == ("price", "income") and named.shared == ("income",)
+    assert table.unused_columns == ("person", "income") and not table.shared
+    named = read_choices(None, rows, features=["price", "mode", "income"])
+    assert named.raw.numeric == ("price", "income") and named.shared == ("income",)
     assert named.item_ids == table.item_ids
-    some = read_choice_table(None, rows, features=["price", "mode"])
+    some = read_choices(None, rows, features=["price", "mode"])
     assert some.context["income"].tolist() == [20, 20]
-    assert read_choice_table(None, rows, ignore=["income"]).known.numeric == ("price",)
+    assert read_choices(None, rows, ignore=["income"]).raw.numeric == ("price",)
     # Two that are equal are two alternatives.
-    equal = read_choice_table(None, rows.assign(price=[3.0, 4.0, 3.0, 3.0, 3.0]))
-    assert np.diff(equal.events.offsets).tolist() == [2, 3]
-    assert len({*equal.events.sides[2:].tolist()}) == 2
+    equal = read_choices(None, rows.assign(price=[3.0, 4.0, 3.0, 3.0, 3.0]))
+    assert np.diff(equal.given.offsets).tolist() == [2, 3]
+    assert len({*equal.given.sides[2:].tolist()}) == 2
     refused_alone(rows[["choice_set", "chosen", "person"]], "no column 'item_id'", "tells the rows")
     refused_alone(rows, "A feature is 'cost'", features=["price", "cost"])
     # Named alternatives with attributes are one item in several states.
     named = rows.assign(item_id=rows["mode"]).drop(columns="mode")
-    table = read_choice_table(None, named)
-    assert table.item_rows.names[:2] == ("bus", "car") and table.known.numeric == ("price",)
-    plain = read_choice_table(None, named[["choice_set", "chosen", "item_id"]][:2])
+    table = read_choices(None, named)
+    assert table.item_rows.names[:2] == ("bus", "car") and table.raw.numeric == ("price",)
+    plain = read_choices(None, named[["choice_set", "chosen", "item_id"]][:2])
     assert plain.item_ids == ("bus", "car") and not plain.has_features
 
 
@@ -412,18 +410,18 @@ def test_what_is_the_same_throughout_each_set_is_no_attribute():
     )
     blank = pd.DataFrame({"choice_set": range(34), "chosen": 0})
     for frame in (rows, pd.concat([rows, blank], ignore_index=True)):
-        alone = read_choice_table(None, frame)
+        alone = read_choices(None, frame)
         numbers = frame["choice_set"] % 8
         beside = frame.assign(respondent=frame["choice_set"] // 8, set_number=numbers)
         with pytest.warns(UserWarning, match="columns 'respondent' and 'set_number' of .* are the"):
-            table = read_choice_table(None, beside)
+            table = read_choices(None, beside)
         assert table.item_ids == alone.item_ids and len(table.item_ids) < 20
-        assert (table.known.numeric, table.known.categorical) == (
-            alone.known.numeric,
-            alone.known.categorical,
+        assert (table.raw.numeric, table.raw.categorical) == (
+            alone.raw.numeric,
+            alone.raw.categorical,
         )
-        assert table.unused == ("respondent", "set_number")
-        assert table.events.sides.tolist() == alone.events.sides.tolist()
+        assert table.unused_columns == ("respondent", "set_number")
+        assert table.given.sides.tolist() == alone.given.sides.tolist()
     assert "none" in table.item_ids
 
 
@@ -437,12 +435,12 @@ def test_a_column_none_says_which_row_is_none():
         }
     )
     flagged = rows.assign(none=[0, 0, 1] * 2)
-    table, alone = read_choice_table(None, flagged), read_choice_table(None, rows)
-    assert table.item_ids == alone.item_ids and table.known.numeric == alone.known.numeric
-    assert table.items["price"].tolist() == alone.items["price"].tolist()
-    like = alone.to_duels().transform
-    again = read_choice_table(None, flagged[:3], like=like)
-    assert again.items["none"].tolist() == [0.0, 0.0, 1.0]
+    table, alone = read_choices(None, flagged), read_choices(None, rows)
+    assert table.item_ids == alone.item_ids and table.raw.numeric == alone.raw.numeric
+    assert table.raw.frame["price"].tolist() == alone.raw.frame["price"].tolist()
+    like = alone.standardised().transform
+    again = read_choices(None, flagged[:3], like=like)
+    assert again.raw.frame["none"].tolist() == [0.0, 0.0, 1.0]
     for value in (2, 0.5, "maybe", None):
         bad = flagged.astype({"none": object})
         bad.loc[1, "none"] = value
@@ -462,7 +460,7 @@ def test_alternatives_without_a_name_are_named_by_their_attributes():
     )
 
     def named(frame):
-        return read_choice_table(None, frame).item_ids
+        return read_choices(None, frame).item_ids
 
     small = "Cog, small, 0.30000000000000004"
     assert named(rows) == (
@@ -486,51 +484,51 @@ def test_alternatives_without_a_name_are_named_by_their_attributes():
     # In a model, and whatever else is in a new table.
     duels = read_choices(None, rows)
     assert duels.item_ids[0] == "Acme, large, 7.99"
-    again = read_choice_table(None, rows[:3], like=duels.transform)
+    again = read_choices(None, rows[:3], like=duels.transform)
     assert again.item_ids == named(rows)[:3]
 
 
 def test_covariates_of_each_alternative():
     rows = LONG.assign(first=[1, 0, 0, 1, 0])
-    table = read_choice_table(ITEMS, rows, covariates=["first"])
-    assert table.events.covariates.tolist() == [[0.0], [1.0], [0.0], [1.0], [0.0]]
-    assert table.events.covariate_names == ("first",)
+    table = read_choices(ITEMS, rows, covariates=["first"])
+    assert table.given.covariates.tolist() == [[0.0], [1.0], [0.0], [1.0], [0.0]]
+    assert table.given.covariate_names == ("first",)
     with pytest.warns(UserWarning, match="expanded"):
-        duels = read_choice_table(ITEMS, rows, covariates=["first"], as_duels=True)
+        duels = read_choices(ITEMS, rows, covariates=["first"], as_duels=True)
     assert duels.events.covariate_differences.tolist() == [[-1.0], [0.0], [1.0]]
     same = LONG.assign(first=[1, 1, 1, 0, 0])
-    refused(read_choice_table, same, "'first' is 0", covariates=["first"])
-    refused(read_choice_table, WIDE, "'place' belongs to an option", covariates=["place"])
+    refused(read_choices, same, "'first' is 0", covariates=["first"])
+    refused(read_choices, WIDE, "'place' belongs to an option", covariates=["place"])
 
 
 @pytest.mark.filterwarnings("ignore:1 of 5 items")
 def test_sets_in_a_context():
     rows = LONG.assign(town=["x", "x", "x", "y", "y"])
-    table = read_choice_table(ITEMS, rows, context=["town"])
+    table = read_choices(ITEMS, rows, context=["town"])
     assert said(table) == [
         ("choice", "b @ town=xa @ town=xc @ town=x"),
         ("choice", "b @ town=yd @ town=y"),
     ]
     split = rows.assign(winner_town="x", loser_town="y").drop(columns="town")
-    refused(read_choice_table, split, sentence("sets", "context_of_sides"), context=["town"])
-    refused(read_choice_table, LONG, "'place' of", "differs within a set", context=["place"])
+    refused(read_choices, split, sentence("sets", "context_of_sides"), context=["town"])
+    refused(read_choices, LONG, "'place' of", "differs within a set", context=["place"])
 
 
 def test_none_of_these_is_an_item_like_the_average():
     """With a feature of its own, in tables of ids and in rows that describe themselves."""
     items = ITEMS.assign(colour=["red", "red", "blue", "red", "blue"])
     frame = WIDE.assign(option_3=["c", "none"])
-    table = read_choice_table(items, frame, none="none")
+    table = read_choices(items, frame, none="none")
     assert said(table) == [("choice", "bac"), ("choice", "bdnone")]
-    assert (table.known.numeric, table.known.categorical) == (("x", "none"), ("colour",))
-    last = table.items.iloc[-1]
+    assert (table.raw.numeric, table.raw.categorical) == (("x", "none"), ("colour",))
+    last = table.raw.frame.iloc[-1]
     assert (last["x"], last["colour"], last["none"]) == (1.4, "red", 1.0)
-    duels = table.to_duels()
+    duels = table.standardised()
     at = duels.feature_names.index("x")
     np.testing.assert_allclose(duels.items[-1, at], 0.0, atol=1e-12)
-    refused(read_choice_table, frame, "'none', which is not an item id")
-    refused(read_choice_table, frame, "has as an item", none="a")
-    named = read_choice_table(None, frame)
+    refused(read_choices, frame, "'none', which is not an item id")
+    refused(read_choices, frame, "has as an item", none="a")
+    named = read_choices(None, frame)
     assert "none" in named.item_ids and not named.has_features
     rows = pd.DataFrame(
         {
@@ -540,8 +538,8 @@ def test_none_of_these_is_an_item_like_the_average():
             "mode": ["bus", "car", None, "bus", "car", None],
         }
     )
-    table = read_choice_table(None, rows)
-    assert table.known.numeric == ("price", "none") and table.events.sides.tolist() == [
+    table = read_choices(None, rows)
+    assert table.raw.numeric == ("price", "none") and table.given.sides.tolist() == [
         0,
         1,
         2,
@@ -549,20 +547,20 @@ def test_none_of_these_is_an_item_like_the_average():
         3,
         4,
     ]
-    assert table.items["none"].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
-    assert table.items["price"].iloc[2] == 4.0
-    like = table.to_duels().transform
-    again = read_choice_table(None, rows[:2], like=like)
-    assert again.items["none"].tolist() == [0.0, 0.0]
+    assert table.raw.frame["none"].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
+    assert table.raw.frame["price"].iloc[2] == 4.0
+    like = table.standardised().transform
+    again = read_choices(None, rows[:2], like=like)
+    assert again.raw.frame["none"].tolist() == [0.0, 0.0]
     refused_alone(rows.assign(price=[3.0, None, None, 4.0, 4.0, None]), "'price'", "row 1")
 
 
 def refused_alone(frame, *words, **options):
-    refused(lambda _, rows, **more: read_choice_table(None, rows, **more), frame, *words, **options)
+    refused(lambda _, rows, **more: read_choices(None, rows, **more), frame, *words, **options)
 
 
 def test_bad_rankings():
-    read = read_ranking_table
+    read = read_rankings
     refused(read, PLACES.assign(rank=[1, 1, 1, 2, 4]), "Row 2", "row 1", "same rank", "'r1'")
     refused(read, PLACES.assign(rank=[1, 9, 1, None, 4]), "'rank'", "row 3", "unranked_last=True")
     refused(read, PLACES.assign(rank=None), "'r2' has no item with a rank", unranked_last=True)
@@ -587,13 +585,13 @@ def test_bad_rankings():
         read(None, zeros)
     numbers = pd.DataFrame({"chosen": ["4"], "option_1": [10], "option_2": [20], "option_3": [30]})
     with pytest.raises(ValueError, match="not among its options '10', '20', '30'; write the id of"):
-        read_choice_table(None, numbers)
-    refused(read_choice_table, WIDE.assign(person=["p", None]), "give every row", person="person")
+        read_choices(None, numbers)
+    refused(read_choices, WIDE.assign(person=["p", None]), "give every row", person="person")
 
 
 def test_real_choices_rebuilt_from_their_duels(data_dir):
     folder = data_dir / "ev_choice_us"
-    known = read_table(folder / "items.csv", folder / "duels.csv.gz")
+    known = read_duels(folder / "items.csv", folder / "duels.csv.gz")
     duels = pd.read_csv(folder / "duels.csv.gz")
     # One row for the chosen car, then the others in order.
     first = duels.drop_duplicates("choice_set").assign(item_id=lambda d: d["winner"], chosen=1)
@@ -601,7 +599,7 @@ def test_real_choices_rebuilt_from_their_duels(data_dir):
     long = pd.concat([first, rest]).sort_values("choice_set", kind="stable")
     long = long.drop(columns=["winner", "loser"]).reset_index(drop=True)
     with pytest.warns(UserWarning, match=r"5,760 choices were expanded to 11,518 duels"):
-        table = read_choice_table(folder / "items.csv", long, as_duels=True)
+        table = read_choices(folder / "items.csv", long, as_duels=True)
     np.testing.assert_array_equal(table.winners, known.winners)
     np.testing.assert_array_equal(table.losers, known.losers)
     pd.testing.assert_frame_equal(
@@ -614,7 +612,7 @@ def test_real_choices_rebuilt_from_their_duels(data_dir):
     wide["option_1"] = wide["chosen"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        again = read_choice_table(
+        again = read_choices(
             folder / "items.csv", wide.join(options, on="choice_set"), as_duels=True
         )
     np.testing.assert_array_equal(again.winners, known.winners)

@@ -11,7 +11,7 @@ pytest.importorskip("pandas")
 import pandas as pd
 
 import sparse_prefgp as spg
-from sparse_prefgp.io import read_table
+from sparse_prefgp.io import read_duels
 
 ITEMS = pd.DataFrame({"item_id": list("abcd"), "size": [1.0, 2.0, 4.0, 3.0]})
 TEXTS = ["2020-01-31", "2020-01-31", "2021-06-01", "2020-02-01"]
@@ -178,7 +178,7 @@ def test_what_is_no_date(values, words):
 
 def test_no_such_column():
     with pytest.raises(ValueError, match="no column 'when'"):
-        read_table(ITEMS, DUELS, time="when")
+        read_duels(ITEMS, DUELS, time="when")
 
 
 def test_a_date_is_no_feature_and_states_know_their_item():
@@ -188,4 +188,4 @@ def test_a_date_is_no_feature_and_states_know_their_item():
     np.testing.assert_array_equal(duels.item, [0, 0, 1, 2])
     named = DUELS[["winner", "loser", "date"]].replace("c", "A")
     with pytest.warns(UserWarning, match="items 'a' .* and 'A' .* differ in case alone"):
-        read_table(None, named, time="date")
+        read_duels(None, named, time="date")

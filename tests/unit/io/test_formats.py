@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.io import read_duels, read_items, read_table
+from sparse_prefgp.io import read_duels, read_items
 from sparse_prefgp.io.files import load
 
 ITEMS = """item_id,height,made,n,note
@@ -82,7 +82,7 @@ def test_every_format_gives_the_same_duels(tmp_path, ending, form):
 def test_what_is_recognised_is_said(tmp_path):
     items = write(tmp_path, "i.csv", semicolons(ITEMS))
     with pytest.warns(UserWarning) as said:
-        read_table(items, write(tmp_path, "d.tsv", DUELS.replace(",", "\t")))
+        read_duels(items, write(tmp_path, "d.tsv", DUELS.replace(",", "\t")))
     assert [str(one.message) for one in said] == [
         "i.csv is read as separated by semicolons, with decimal commas in 'height'.",
         "d.tsv is read as separated by tabs.",
@@ -98,8 +98,8 @@ def test_the_first_of_several_sheets(tmp_path):
         frame.assign(x=[3, 4]).to_excel(book, sheet_name="Old", index=False)
     duels = pd.DataFrame({"winner": ["NA"], "loser": ["b"]})
     with pytest.warns(UserWarning, match=r"Of the 2 sheets of book.xlsx the first, 'Items', is"):
-        table = read_table(tmp_path / "book.xlsx", duels)
-    assert table.items["x"].tolist() == [1, 2] and table.item_ids == ("NA", "b")
+        table = read_duels(tmp_path / "book.xlsx", duels)
+    assert table.raw.frame["x"].tolist() == [1, 2] and table.item_ids == ("NA", "b")
 
 
 def test_commas_within_texts_are_no_decimals(tmp_path):
@@ -108,15 +108,15 @@ def test_commas_within_texts_are_no_decimals(tmp_path):
     path.write_text("item_id;size;tags\na;1;1,2\nb;2;x\nc;3;1,2\nd;4;x\n")
     duels = pd.DataFrame({"winner": ["a"], "loser": ["b"]})
     with pytest.warns(UserWarning, match=r"separated by semicolons\.$"):
-        table = read_table(path, duels)
-    assert table.known.categorical == ("tags",) and table.known.numeric == ("size",)
+        table = read_duels(path, duels)
+    assert table.raw.categorical == ("tags",) and table.raw.numeric == ("size",)
 
 
 def test_the_separator_that_makes_most_columns(tmp_path):
     path = tmp_path / "i.csv"
     path.write_text('item_id,"height; in m",size\na,1,2\nb,2,5\n')
-    table = read_table(path, pd.DataFrame({"winner": ["a"], "loser": ["b"]}))
-    assert table.known.numeric == ("height; in m", "size")
+    table = read_duels(path, pd.DataFrame({"winner": ["a"], "loser": ["b"]}))
+    assert table.raw.numeric == ("height; in m", "size")
 
 
 @pytest.mark.filterwarnings("ignore:The dates")

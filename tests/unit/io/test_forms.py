@@ -167,7 +167,7 @@ def test_nested_json_lines(tmp_path):
 
 
 def evidence(answers):
-    duels = answers.to_duels()
+    duels = answers.standardised()
     margin = 0.2 if (duels.events.kind == TIE).any() else None
     return spg.PreferenceGP(
         duels, spg.ItemEffect(1.0), likelihood=spg.Probit(margin=margin)
@@ -548,7 +548,7 @@ def test_which_side_is_the_first(rows, reason):
     assert read(votes(rows), side=False).events.covariate_names == ()
     if not reason:
         first = {"a": 1.0, "b": -1.0, "tie": 1.0}
-        side = answers.events.covariate_differences[:, 0]
+        side = answers.given.covariate_differences[:, 0]
         np.testing.assert_array_equal(side, [first[row[2]] for row in rows])
         assert "being the first (model_a) has a coefficient" in str(answers.read_as)
     elif "100.0" not in reason and "same" not in reason:
@@ -604,7 +604,7 @@ def test_scores_may_be_grades_and_lower_may_win():
 def test_what_belongs_to_a_side_is_a_covariate_of_both():
     frame = votes(FAIR).assign(length_a=[5, 1, 2, 7, 3], length_b=[1, 2, 4, 8, 9])
     answers = read(frame, covariate=["length"], side=False)
-    differences = answers.events.covariate_differences[:, 0]
+    differences = answers.given.covariate_differences[:, 0]
     np.testing.assert_array_equal(differences, [4, -1, 2, -1, -6])  # winner less loser
     assert "length length_a and length_b" in str(answers.read_as)
 
@@ -614,7 +614,7 @@ def model():
     rng = np.random.default_rng(0)
     rows = [(*rng.choice(list("uvz"), 2, replace=False), rng.choice(["a", "b"])) for _ in range(30)]
     return spg.PreferenceGP(
-        read(votes(rows)).to_duels(), spg.ItemEffect(1.0), terms=[spg.Coefficients([1.0])]
+        read(votes(rows)).standardised(), spg.ItemEffect(1.0), terms=[spg.Coefficients([1.0])]
     )
 
 
@@ -715,8 +715,8 @@ def test_a_column_of_who_was_shown_first_is_the_side(name, values):
     frame = pd.DataFrame(SHOWN, columns=["winner", "loser", name])
     frame[name] = np.where(frame[name] == 1, *values)
     answers = read(frame)
-    assert answers.events.covariate_names == ("side",) and name not in answers.unused
-    differences = answers.events.covariate_differences[:, 0]
+    assert answers.events.covariate_names == ("side",) and name not in answers.unused_columns
+    differences = answers.given.covariate_differences[:, 0]
     assert differences.tolist() == [1, -1, -1, 1, 1, -1]
     said = f"Side: being the first ({name}) has a coefficient of its own (--no-side leaves it out)"
     assert said in answers.read_as.notes
@@ -729,7 +729,7 @@ def test_a_column_of_who_was_shown_first_is_the_side(name, values):
 def test_columns_of_who_was_shown_first_may_say_nothing():
     frame = pd.DataFrame(SHOWN, columns=["winner", "loser", "winner_first"])
     both = frame.assign(loser_first=1 - frame["winner_first"])
-    assert read(both).events.covariate_names == ("side",) and not read(both).unused
+    assert read(both).events.covariate_names == ("side",) and not read(both).unused_columns
     for odd, words in (
         (frame.assign(winner_first=1), "it is the same in all duels (--side insists)"),
         (frame.assign(winner_first=range(6)), "winner_first is not used, as it holds '2'"),

@@ -8,7 +8,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 
 import sparse_prefgp as spg  # noqa: E402
-from sparse_prefgp.io import read_table  # noqa: E402
+from sparse_prefgp.io import read_duels  # noqa: E402
 from sparse_prefgp.io.values import grades_of, levels_of  # noqa: E402
 from tests.together import refused  # noqa: E402
 
@@ -39,16 +39,16 @@ def test_words_and_numbers_say_the_same(column, levels):
 
 def test_a_context_stays_with_its_side():
     table = DUELS.assign(winner_home=[1, 1, 0, 0], loser_home=[0, 0, 1, 1])
-    read = read_table(ITEMS, table, grade="number", context=["home"])
-    duels = read.to_duels()
+    read = read_duels(ITEMS, table, grade="number", context=["home"])
+    duels = read.standardised()
     assert duels.item_ids[duels.winners[1]] == "c @ home=0"
     assert duels.item_ids[duels.losers[1]] == "b @ home=1"
 
 
 def test_grades_as_plain_wins():
-    read = read_table(ITEMS, DUELS, grade="number").without_grades()
-    assert read.levels is None and read.num_ties == 1
-    np.testing.assert_array_equal(read.winners[:2], [0, 2])
+    plain = read_duels(ITEMS, DUELS, grade="number").given.without_grades()
+    assert plain.answer is None and plain.ties.sum() == 1
+    np.testing.assert_array_equal(plain.pairs[:2, 0], [0, 2])
 
 
 def test_levels_without_ties():

@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 from sparse_prefgp.io import (
-    read_best_worst_table,
-    read_choice_table,
-    read_ranking_table,
-    read_table,
+    read_best_worst,
+    read_choices,
+    read_duels,
+    read_rankings,
 )
 from sparse_prefgp.io.files import load
 from sparse_prefgp.io.formats import csv_of
@@ -42,10 +42,10 @@ def test_control_characters_in_ids_are_refused(character: str) -> None:
     bad = f"a{character}[31mb"
     roles = {"groups": "judge", "person": "who"}
     readers: list[tuple[Any, pd.DataFrame, list[str], dict[str, str]]] = [
-        (read_table, DUELS, ["winner", "loser", "judge", "who"], roles),
-        (read_choice_table, CHOICES, ["option_1", "option_2"], {}),
-        (read_best_worst_table, LONG, ["choice_set", "item_id"], {}),
-        (read_ranking_table, LONG, ["ranking", "item_id"], {}),
+        (read_duels, DUELS, ["winner", "loser", "judge", "who"], roles),
+        (read_choices, CHOICES, ["option_1", "option_2"], {}),
+        (read_best_worst, LONG, ["choice_set", "item_id"], {}),
+        (read_rankings, LONG, ["ranking", "item_id"], {}),
     ]
     for read, frame, columns, options in readers:
         assert read(None, frame, **options).num_items > 1
@@ -57,7 +57,7 @@ def test_control_characters_in_ids_are_refused(character: str) -> None:
             assert not CONTROL.search(str(error.value)) and "control character" in str(error.value)
     items = pd.DataFrame({"item_id": ["a", bad], "x": [1.0, 2.0]})
     with pytest.raises(ValueError, match=r"'item_id' has .* in row 1 of the items frame"):
-        read_table(items, DUELS)
+        read_duels(items, DUELS)
 
 
 def test_a_file_with_a_null_byte_is_refused(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_file_with_a_null_byte_is_refused(tmp_path: Path) -> None:
     (tmp_path / "duels.csv.gz").write_bytes(gzip.compress(content))
     for name in ("duels.csv", "duels.csv.gz"):
         with pytest.raises(ValueError, match=f"{name}' cannot be read .a NUL byte in line 3"):
-            read_table(None, tmp_path / name)
+            read_duels(None, tmp_path / name)
 
 
 FORMULAS = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3+cmd|x", "\t=1"]
@@ -87,7 +87,7 @@ def test_what_we_write_is_no_formula_and_is_read_again(tmp_path: Path) -> None:
     assert again.columns.tolist() == ["item_id", "=x"]
     assert list(map(id_text, again["item_id"])) == list(map(id_text, frame["item_id"]))
     duels = cells.iloc[:3, [0]].set_axis(["winner"], axis=1).assign(loser="-5")
-    assert read_table(frame, duels).num_rows == 3
+    assert read_duels(frame, duels).num_rows == 3
     assert guarded("'=x") == "'=x" and id_text("'=x") == "=x"
 
 
@@ -97,7 +97,7 @@ def test_an_id_with_and_without_the_apostrophe_is_named(tmp_path: Path) -> None:
     rows.to_csv(tmp_path / "duels.csv", index=False)
     for source in (rows, tmp_path / "duels.csv"):
         with pytest.warns(UserWarning, match="has \"'=a\" and '=a', which are taken for one"):
-            assert read_table(None, source).num_items == 3
+            assert read_duels(None, source).num_items == 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = load(rows[1:], "duels", lambda header: []).frame
@@ -117,16 +117,16 @@ def test_ids_that_look_alike_are_named_with_how_often(other: str, where: str) ->
     rows = pd.DataFrame({"winner": ["plum", other, "fig"], "loser": ["fig", "fig", "plum"]})
     said = rf"items 'plum' \(2 times\) and .* \(1 time\) differ in .*{where}"
     with pytest.warns(UserWarning, match=said) as notes:
-        table = read_table(None, rows)
+        table = read_duels(None, rows)
     assert table.num_items == 3
     if where != "case alone":
         assert ascii(other) in str(notes[0].message)
     long = pd.DataFrame({"choice_set": 1, "item_id": ["plum", other, "fig"], "chosen": [1, 0, 0]})
     with pytest.warns(UserWarning, match=r"'plum' \(1 time\)"):
-        read_choice_table(None, long)
+        read_choices(None, long)
     items = pd.DataFrame({"item_id": ["plum", other, "fig"], "x": [1.0, 2.0, 4.0]})
     with pytest.warns(UserWarning, match=r"'plum' \(2 times\)"):
-        read_table(items, rows)
+        read_duels(items, rows)
 
 
 def test_ids_are_one_with_blanks_around_them_or_without_which_is_said(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_ids_are_one_with_blanks_around_them_or_without_which_is_said(tmp_path: 
     alike = "has 'plum' and 'plum ', which are taken for one, as are those of 1 other name: blanks"
     for source, name in ((rows, "The duels frame"), (tmp_path / "duels.csv", "duels.csv")):
         with pytest.warns(UserWarning) as notes:
-            table = read_table(None, source, **options)
+            table = read_duels(None, source, **options)
         said = [str(note.message) for note in notes]
         assert sum(x.startswith(f"{name} {alike}") for x in said) == 1
         assert (
@@ -157,19 +157,19 @@ def test_ids_are_one_with_blanks_around_them_or_without_which_is_said(tmp_path: 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         alone = pd.DataFrame({"winner": ["plum ", "fig"], "loser": ["fig", "pear "]})
-        assert read_table(None, alone).item_ids == ("plum", "fig", "pear")
+        assert read_duels(None, alone).item_ids == ("plum", "fig", "pear")
 
 
 def test_judges_and_people_who_look_alike() -> None:
     rows = DUELS.assign(judge=["ann", "Ann"], who=["bo ", "b o"], count=[3, 1])
     with pytest.warns(UserWarning) as notes:
-        read_table(None, rows, groups="judge", person="who")
+        read_duels(None, rows, groups="judge", person="who")
     said = [str(note.message) for note in notes]
     assert any("judges (column 'judge') 'ann' (3 times) and 'Ann' (1 time)" in x for x in said)
     more = pd.DataFrame({"winner": ["a", "b", "c"], "loser": ["A", "B", "C"]})
     for rows, words in ((more[:2], "as does 1 other set"), (more, "as do 2 other sets")):
         with pytest.warns(UserWarning, match=f"{words} of names"):
-            read_table(None, rows)
+            read_duels(None, rows)
     assert any("people (column 'who') 'bo' (3 times) and 'b o' (1 time)" in x for x in said)
 
 
@@ -193,6 +193,6 @@ def test_what_is_shown_steers_no_terminal() -> None:
     shown = described_table("sets", frame, []).rows
     assert [*shown[0].values()] == ["1", "3.5", "L"] and [*shown[1].values()] == ["1", "none", ""]
     with pytest.raises(ValueError, match="name with a control character") as error:
-        read_table(None, DUELS.assign(**{bad: 1}))
+        read_duels(None, DUELS.assign(**{bad: 1}))
     assert not CONTROL.search(str(error.value))
     assert escaped("two\nlines\t.") == "two\nlines\t."

@@ -12,7 +12,7 @@ import pytest
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.io import read_duels, read_items, read_table
+from sparse_prefgp.io import read_duels, read_items
 
 ITEMS = pd.DataFrame(
     {
@@ -41,7 +41,7 @@ def message_of(error):
 
 def refused(items, duels, *words, **options):
     with pytest.raises(ValueError) as error:
-        read_duels(items, duels, **options)
+        read_duels(items, duels, **options).standardised()
     message = message_of(error)
     for word in words:
         assert word in message, message
@@ -173,8 +173,8 @@ def test_features_and_ignore():
     names = read_duels(ITEMS, DUELS, ignore=["colour", "wheels", "person"]).feature_names
     assert names == ("price", "new")
     # What is ignored is not a feature even when it is asked for, but stays at hand for a split.
-    table = read_table(ITEMS, DUELS, features=["price", "new"], ignore=["new"])
-    assert table.known.numeric == ("price",) and "new" in table.items.columns
+    table = read_duels(ITEMS, DUELS, features=["price", "new"], ignore=["new"])
+    assert table.raw.numeric == ("price",) and "new" in table.raw.frame.columns
     refused(ITEMS, DUELS, "'pric'", "price", features=["pric"])
     refused(ITEMS, DUELS, "'pric'", "price", ignore=["pric"])
     refused(ITEMS, DUELS, "'price'", "list", ignore="price")
@@ -184,7 +184,7 @@ def test_counts():
     with_counts = DUELS.assign(count=[1, 2, 3])
     duels = read_duels(ITEMS, with_counts)
     assert duels.counts.tolist() == [4, 2]
-    assert "count" not in read_table(ITEMS, with_counts).context.columns
+    assert "count" not in read_duels(ITEMS, with_counts).context.columns
     assert read_duels(ITEMS, DUELS, counts="day").counts.tolist() == [4, 2]
     assert read_duels(ITEMS, DUELS, counts=[1, 2, 3]).counts.tolist() == [4, 2]
     refused(ITEMS, DUELS.assign(count=[1, 0, 3]), "'count'", "has 0", "row 1")
@@ -196,21 +196,21 @@ def test_counts():
 
 
 def test_training_items_alone_set_the_scale():
-    table = read_table(ITEMS, DUELS, ignore=["wheels", "colour"])
-    train = table.to_duels([0, 2], only_compared=True)
+    table = read_duels(ITEMS, DUELS, ignore=["wheels", "colour"])
+    train = table.standardised([0, 2], only_compared=True)
     assert train.item_ids == (10, 11)
     np.testing.assert_allclose(train.items[:, 0], [-1.0, 1.0])
-    test = table.to_duels([1], transform=train.transform)
+    test = table.standardised([1], transform=train.transform)
     assert test.num_items == 4
     np.testing.assert_allclose(test.items[:, 0], [-1.0, 1.0, 3.0, 9.0])
-    np.testing.assert_allclose(table.to_duels([1], standardise_on=[0]).items, test.items)
+    np.testing.assert_allclose(table.standardised([1], standardise_on=[0]).items, test.items)
     mask = np.array([True, False, True])
-    assert table.to_duels(mask).num_duels == 2
+    assert table.standardised(mask).num_duels == 2
     part = table.select(mask)
     assert part.num_rows == 2 and part.context["day"].tolist() == [1, 3]
     for rows in ([3], [0.5], []):
         with pytest.raises(ValueError):
-            table.to_duels(rows)
+            table.standardised(rows)
 
 
 def test_new_items_in_the_same_units(tmp_path):
@@ -260,8 +260,8 @@ def test_categorical_dtype_and_nullable_numbers():
 
 
 def test_numbers_stored_as_text_are_numbers():
-    table = read_table(ITEMS.assign(price=["1", "2.5", "3e0", "4"]), DUELS)
-    assert table.known.numeric == ("price", "new", "wheels")
+    table = read_duels(ITEMS.assign(price=["1", "2.5", "3e0", "4"]), DUELS)
+    assert table.raw.numeric == ("price", "new", "wheels")
 
 
 def test_text_columns_that_are_no_features():
@@ -456,11 +456,11 @@ def test_says_what_to_install(monkeypatch):
 def test_tennis(data_dir):
     folder = data_dir / "tennis_atp"
     paths = folder / "items.csv.gz", folder / "duels.csv.gz"
-    table = read_table(*paths, ignore=["player_id", "date"])
+    table = read_duels(*paths, ignore=["player_id", "date"])
     assert table.num_items == 304_881 and table.num_rows == 296_256
-    assert len(table.known.numeric) == 14 and not table.known.categorical
+    assert len(table.raw.numeric) == 14 and not table.raw.categorical
     with pytest.warns(UserWarning, match="dates in 'date' of items"):
-        assert "date" in read_table(*paths, ignore=["player_id"]).known.numeric
+        assert "date" in read_duels(*paths, ignore=["player_id"]).raw.numeric
 
 
 def test_convincing_arguments(data_dir):

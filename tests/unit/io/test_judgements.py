@@ -12,7 +12,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.splits import split_duels
-from sparse_prefgp.io import read_table
+from sparse_prefgp.io import read_duels
 from sparse_prefgp.io.judgements import Roles
 from sparse_prefgp.workflow.folds import plan_folds
 from tests.together import apart
@@ -36,17 +36,17 @@ TIES = pd.DataFrame({"item_a": ["d", "c"], "item_b": ["a", "b"], "judge": ["r", 
 def test_a_table_of_ties_is_a_column_of_flags(tmp_path: Path) -> None:
     for frame, name in ((ITEMS, "items.csv"), (DUELS, "duels.csv"), (TIES, "ties.csv")):
         frame.to_csv(tmp_path / name, index=False)
-    found = read_table(*(tmp_path / f"{x}.csv" for x in ("items", "duels")), ties=TIES)
+    found = read_duels(*(tmp_path / f"{x}.csv" for x in ("items", "duels")), ties=TIES)
     below = TIES.rename(columns={"item_a": "winner", "item_b": "loser"}).drop(columns="odd")
     flagged = pd.concat([DUELS.assign(tie=False), below.assign(tie=True)], ignore_index=True)
-    other = read_table(ITEMS, flagged)
+    other = read_duels(ITEMS, flagged)
     for table in (found, other):
         np.testing.assert_array_equal(table.ties, [False] * 5 + [True] * 2)
-        assert table.num_ties == 2 and table.to_duels().num_ties == 2
+        assert table.num_ties == 2 and table.standardised().num_ties == 2
         assert "tie" not in table.context and list(table.context["judge"][5:]) == ["r", "p"]
     np.testing.assert_array_equal(found.winners, other.winners)
     np.testing.assert_array_equal(found.losers, other.losers)
-    from_file = read_table(ITEMS, tmp_path / "duels.csv", ties=tmp_path / "ties.csv")
+    from_file = read_duels(ITEMS, tmp_path / "duels.csv", ties=tmp_path / "ties.csv")
     assert from_file.row_names is not None
     names = from_file.select([4, 6]).row_names
     assert names is not None
@@ -58,27 +58,27 @@ def test_a_table_of_ties_is_a_column_of_flags(tmp_path: Path) -> None:
 
 def test_counts_of_ties_are_one_unless_given() -> None:
     counted = DUELS.assign(count=3)
-    table = read_table(ITEMS, counted, ties=TIES)
-    np.testing.assert_array_equal(table.counts, [3] * 5 + [1] * 2)
-    table = read_table(ITEMS, counted, ties=TIES.assign(count=2))
-    assert table.num_ties == 4 and table.to_duels().num_duels == 19
+    table = read_duels(ITEMS, counted, ties=TIES)
+    np.testing.assert_array_equal(table.given.counts, [3] * 5 + [1] * 2)
+    table = read_duels(ITEMS, counted, ties=TIES.assign(count=2))
+    assert table.num_ties == 4 and table.standardised().num_duels == 19
 
 
 def test_weights_and_groups_come_with_their_rows() -> None:
-    table = read_table(ITEMS, DUELS, weights="worth", groups="judge")
-    duels = table.select([1, 2, 4]).to_duels()
+    table = read_duels(ITEMS, DUELS, weights="worth", groups="judge")
+    duels = table.select([1, 2, 4]).standardised()
     np.testing.assert_array_equal(duels.effective_counts, [2.0, 0.5, 1.0])
     assert duels.group_names == ("q", "p")
     np.testing.assert_array_equal(duels.groups, [0, 1, 1])
-    numbers = read_table(ITEMS, DUELS.assign(judge=[1.0, 2.0, 1.0, 2.0, 1.0]), groups="judge")
-    assert numbers.to_duels().group_names == (1, 2)
+    numbers = read_duels(ITEMS, DUELS.assign(judge=[1.0, 2.0, 1.0, 2.0, 1.0]), groups="judge")
+    assert numbers.standardised().group_names == (1, 2)
 
 
 def test_items_in_context_have_its_features() -> None:
-    table = read_table(ITEMS, DUELS, context=["surface", "home"])
+    table = read_duels(ITEMS, DUELS, context=["surface", "home"])
     assert table.shared == ("surface",)
-    assert (table.known.numeric, table.known.categorical) == (("x", "home"), ("surface",))
-    won, lost = ([table.item_ids[i] for i in side] for side in (table.winners, table.losers))
+    assert (table.raw.numeric, table.raw.categorical) == (("x", "home"), ("surface",))
+    won, lost = ([table.item_ids[i] for i in side] for side in table.given.pairs.T)
     assert won == [
         "a @ surface=clay, home=1",
         "b @ surface=grass, home=0",
@@ -88,28 +88,27 @@ def test_items_in_context_have_its_features() -> None:
     ]
     assert lost[1] == "c @ surface=grass, home=1"
     for row, side, name in ((0, "winner", "a"), (1, "loser", "c"), (4, "loser", "a")):
-        item = (table.winners if side == "winner" else table.losers)[row]
-        features = table.items.iloc[item]
+        item = table.given.pairs[row, 0 if side == "winner" else 1]
+        features = table.raw.frame.iloc[item]
         assert features["x"] == float(ITEMS.set_index("name")["x"][name])
         assert features["home"] == DUELS[f"{side}_home"][row]
         assert features["surface"] == DUELS["surface"][row]
     # The last duel's loser is the winner of the fourth: one item in one context.
-    assert table.losers[4] == table.winners[3]
+    assert table.given.pairs[4, 1] == table.given.pairs[3, 0]
     assert len(set(table.item_ids)) == table.num_items
-    sides = table.item[table.winners], table.item[table.losers]
-    plain = read_table(ITEMS, DUELS)
-    np.testing.assert_array_equal(sides, [plain.winners, plain.losers])
+    plain = read_duels(ITEMS, DUELS)
+    np.testing.assert_array_equal(table.item[table.given.pairs], plain.given.pairs)
 
 
 def test_ties_have_a_context_on_each_side() -> None:
     ties = pd.DataFrame({"item_a": ["d"], "item_b": ["a"], "item_a_home": [1], "item_b_home": [0]})
-    table = read_table(ITEMS, DUELS, ties=ties, context=["home"])
-    assert table.item_ids[table.winners[5]] == "d @ home=1"
-    assert table.item_ids[table.losers[5]] == "a @ home=0"
+    table = read_duels(ITEMS, DUELS, ties=ties, context=["home"])
+    sides = [table.item_ids[i] for i in table.given.pairs[5]]
+    assert sides == ["d @ home=1", "a @ home=0"]
 
 
 def test_a_home_column_is_a_fixed_effect_under_a_linear_kernel() -> None:
-    duels = read_table(ITEMS, DUELS, context=["home"]).to_duels()
+    duels = read_duels(ITEMS, DUELS, context=["home"]).standardised()
     kernel = gpflow.kernels.Linear(variance=[0.7, 0.9])
     model = spg.PreferenceGP(duels, kernel, engine=spg.ParallelEP(tolerance=1e-10))
     # By hand: differences of standardised x and home, one pseudo-item a side and duel.
@@ -143,7 +142,7 @@ def test_a_home_column_is_a_fixed_effect_under_a_linear_kernel() -> None:
 
 
 def test_what_both_sides_share_cancels_in_a_linear_kernel() -> None:
-    with_surface = read_table(ITEMS, DUELS, context=["surface"]).to_duels()
+    with_surface = read_duels(ITEMS, DUELS, context=["surface"]).standardised()
     assert with_surface.num_features == 3
     kernel = gpflow.kernels.Linear(variance=[1.0, 5.0, 5.0])
     one = spg.PreferenceGP(with_surface, kernel).log_evidence()
@@ -171,9 +170,9 @@ def test_an_item_is_held_out_in_all_its_contexts() -> None:
             "round": rng.integers(0, 3, 60),
         }
     )
-    table = read_table(ITEMS, duels, context=["round"])
+    table = read_duels(ITEMS, duels, context=["round"])
     split = split_duels(table, "items", 0.5, rng)
-    won, lost = table.item[table.winners], table.item[table.losers]
+    won, lost = table.item[table.given.pairs.T]
     train, test = (set(won[rows]) | set(lost[rows]) for rows in (split.train_rows, split.test_rows))
     assert not train & test and len(train) == len(test) == 2
     plan = plan_folds(table, 2, "items", rng, None)
@@ -183,7 +182,7 @@ def test_an_item_is_held_out_in_all_its_contexts() -> None:
 
 def test_items_without_a_duel_have_no_context_and_it_is_said() -> None:
     with pytest.warns(UserWarning, match="1 of 4 items are in no duel"):
-        table = read_table(ITEMS, DUELS.iloc[[0, 3]], context=["home"])
+        table = read_duels(ITEMS, DUELS.iloc[[0, 3]], context=["home"])
     assert {name[0] for name in table.item_ids} == {"a", "b", "c"}
 
 
@@ -223,14 +222,14 @@ def test_items_without_a_duel_have_no_context_and_it_is_said() -> None:
 )
 def test_malformed_tables(duels: pd.DataFrame, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        read_table(ITEMS, duels, **options)
+        read_duels(ITEMS, duels, **options)
 
 
 def test_a_context_column_that_is_no_feature_is_left_out_of_the_context() -> None:
     many = pd.concat([DUELS] * 12, ignore_index=True)
     many["town"] = [f"town {i}" for i in range(60)]
     with pytest.raises(ValueError, match="leave it out of the context, or encode"):
-        read_table(ITEMS, many, context=["town"])
+        read_duels(ITEMS, many, context=["town"])
 
 
 @pytest.mark.parametrize("codes", ["codes", "labels"])

@@ -11,7 +11,7 @@ import pandas as pd
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.people import PeopleFeatures
-from sparse_prefgp.io import read_choice_table, read_ranking_table, read_table
+from sparse_prefgp.io import read_choices, read_duels, read_rankings
 from tests.together import refused
 
 ITEMS = pd.DataFrame({"item_id": list("abcd"), "size": [1.0, 2.0, 4.0, 3.0]})
@@ -46,7 +46,7 @@ def test_sets_and_rankings_of_people():
     rankings = pd.DataFrame(
         {"rank_1": ["a", "b"], "rank_2": ["b", "c"], "rank_3": ["c", "d"], "who": [7, 8]}
     )
-    table = read_ranking_table(ITEMS, rankings, person="who")
+    table = read_rankings(ITEMS, rankings, person="who")
     assert table.events.person.names == (7, 8)
     choices = pd.DataFrame(
         {
@@ -56,24 +56,24 @@ def test_sets_and_rankings_of_people():
             "who": ["Ann"] * 3 + ["Bob"] * 2,
         }
     )
-    table = read_choice_table(ITEMS, choices, person="who", people=PEOPLE)
+    table = read_choices(ITEMS, choices, person="who", people=PEOPLE)
     assert table.events.person.labels.tolist() == ["Ann", "Bob"]
-    assert table.people.ids == ("Cy", "Bob", "Ann", "Dan")
+    assert table.people_table.ids == ("Cy", "Bob", "Ann", "Dan")
     choices.loc[1, "who"] = "Bob"
     with pytest.raises(ValueError, match="'who' of the choices frame differs within a set"):
-        read_choice_table(ITEMS, choices, person="who")
+        read_choices(ITEMS, choices, person="who")
 
 
 def test_features_of_people_are_those_of_the_training_people():
-    table = read_table(ITEMS, DUELS, person="worker", people=PEOPLE)
-    found = PeopleFeatures.of_table(table.people, ("Ann", "Cy"))
+    table = read_duels(ITEMS, DUELS, person="worker", people=PEOPLE)
+    found = PeopleFeatures.of_table(table.people_table, ("Ann", "Cy"))
     assert found.feature_names[0] == "age"
     np.testing.assert_allclose(found.of(["Ann", "Cy"])[:, 0], [-1.0, 1.0])
     with pytest.raises(ValueError, match="person 'Eve' has no features"):
         found.of(["Eve"])
-    duels = table.to_duels([0, 4])
+    duels = table.standardised([0, 4])
     np.testing.assert_array_equal(duels.people_features.values, found.values)
-    test = table.to_duels([1], transform=duels.transform, people_features=duels.people_features)
+    test = table.standardised([1], transform=duels.transform, people_features=duels.people_features)
     np.testing.assert_array_equal(test.people_features.of(["Bob"]), found.of(["Bob"]))
 
 
@@ -90,25 +90,25 @@ def test_features_of_people_are_those_of_the_training_people():
 )
 def test_people_that_cannot_be_read(people, words):
     with pytest.raises(ValueError, match=words):
-        read_table(ITEMS, DUELS, person="worker", people=people)
+        read_duels(ITEMS, DUELS, person="worker", people=people)
 
 
 def test_people_of_duels_of_nobody():
     with refused("features_of_people", "duels_of_nobody"):
-        read_table(ITEMS, DUELS, people=PEOPLE)
+        read_duels(ITEMS, DUELS, people=PEOPLE)
     with pytest.raises(ValueError, match=r"The person .column 'worker'. is missing in row 1"):
-        read_table(ITEMS, DUELS.assign(worker=["Ann", None, "B", "C", "D"]), person="worker")
+        read_duels(ITEMS, DUELS.assign(worker=["Ann", None, "B", "C", "D"]), person="worker")
     with pytest.raises(ValueError, match="no column 'rater'"):
-        read_table(ITEMS, DUELS, person="rater")
+        read_duels(ITEMS, DUELS, person="rater")
 
 
 def test_names_that_differ_in_case_alone():
     with pytest.warns(UserWarning, match="'Ann' .* and 'ann' .* taken for two"):
-        table = read_table(ITEMS, DUELS.replace("Cy", "ann"), person="worker")
+        table = read_duels(ITEMS, DUELS.replace("Cy", "ann"), person="worker")
     assert len(table.events.person.names) == 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read_table(ITEMS, DUELS, person="worker")
+        read_duels(ITEMS, DUELS, person="worker")
 
 
 @pytest.fixture(params=["files", "dataset", "memory"])

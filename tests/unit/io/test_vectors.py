@@ -8,11 +8,9 @@ import pytest
 
 from sparse_prefgp.data.vectors import vector_rows
 from sparse_prefgp.io import (
-    read_choice_table,
     read_choices,
     read_duels,
     read_items,
-    read_table,
     stream_duels,
 )
 from sparse_prefgp.io.vectors import with_embedding
@@ -65,7 +63,7 @@ def test_arrays_and_files_are_the_same_as_a_column(tmp_path, expected):
         assert np.array_equal(read_duels(table, DUELS).items, expected.items)
         assert np.array_equal(read_items(table, expected), expected.items)
     mapped = with_embedding(ITEMS, tmp_path / "e.npy").frame["e"]
-    kept = read_table(with_embedding(ITEMS, tmp_path / "e.npy"), DUELS).items["e"]
+    kept = read_duels(with_embedding(ITEMS, tmp_path / "e.npy"), DUELS).raw.frame["e"]
     assert vector_rows(kept).matrix is not None and isinstance(vector_rows(kept).matrix, np.memmap)
     assert vector_rows(mapped.iloc[[3, 1]]).chunk(0, 2).tolist() == VECTORS[[3, 1]].tolist()
 
@@ -92,9 +90,9 @@ def test_several_blocks(tmp_path):
 
 def test_vectors_that_were_given_are_features_whichever_columns_are():
     table = with_embedding(ITEMS.assign(age=1.0 + ITEMS["price"] ** 2), {"e": VECTORS})
-    found = read_table(table, DUELS, features=["price"])
-    assert found.known.numeric == ("price",) and found.known.vectors == ("e",)
-    assert read_table(table, DUELS, ignore=["e"]).known.vectors == ()
+    found = read_duels(table, DUELS, features=["price"])
+    assert found.raw.numeric == ("price",) and found.raw.vectors == ("e",)
+    assert read_duels(table, DUELS, ignore=["e"]).raw.vectors == ()
 
 
 def test_the_only_block_of_a_model_needs_no_name(tmp_path, expected):
@@ -135,8 +133,8 @@ def test_choices_described_by_vectors_and_none_of_these():
     by_id = read_choices(ITEMS, named, embedding={"e": VECTORS})
     assert by_id.transform.vectors == ("e",) and by_id.num_items == N
     named.loc[0, "item_id"] = "nothing"
-    with_none = read_choice_table(ITEMS, named, embedding={"e": VECTORS}, none="nothing")
-    usual = vector_rows(with_none.items["e"]).chunk(N, N + 1)[0]
+    with_none = read_choices(ITEMS, named, embedding={"e": VECTORS}, none="nothing")
+    usual = vector_rows(with_none.raw.frame["e"]).chunk(N, N + 1)[0]
     np.testing.assert_allclose(usual, VECTORS.mean(0), rtol=1e-6)
 
 

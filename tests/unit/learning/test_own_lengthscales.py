@@ -19,7 +19,7 @@ from sparse_prefgp.workflow.settings import FitSettings
 ATTRIBUTES = 16
 
 
-def table(seed: int = 0, items: int = 60, duels: int = 900) -> spg.io.DuelTable:
+def table(seed: int = 0, items: int = 60, duels: int = 900) -> spg.Duels:
     """Of 16 numbers, of which one alone tells, and a column of four categories."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(items, ATTRIBUTES))
@@ -31,7 +31,7 @@ def table(seed: int = 0, items: int = 60, duels: int = 900) -> spg.io.DuelTable:
     first = f[pairs[:, 0]] + rng.normal(size=duels) > f[pairs[:, 1]]
     pairs = np.where(first[:, None], pairs, pairs[:, ::-1])
     ids = frame["item_id"].to_numpy()
-    return spg.read_table(frame, pd.DataFrame(ids[pairs], columns=["winner", "loser"]))
+    return spg.read_duels(frame, pd.DataFrame(ids[pairs], columns=["winner", "loser"]))
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from sparse_prefgp.workflow.settings import FitSettings
 
 def table(
     width: int, items: int = 80, duels: int = 200, vector: bool = False, factors: int = 0
-) -> spg.io.DuelTable:
+) -> spg.Duels:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(items, width))
     if factors:
@@ -36,7 +36,7 @@ def table(
     ids = [f"i{k}" for k in range(items)]
     pairs = np.array([rng.choice(items, 2, replace=False) for _ in range(duels)])
     said = pd.DataFrame(np.array(ids)[pairs], columns=["winner", "loser"])
-    return spg.read_table(pd.DataFrame({"item_id": ids, **columns}), said)
+    return spg.read_duels(pd.DataFrame({"item_id": ids, **columns}), said)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_kernel_of_a_fit_goes_by_the_features(
 
 def test_the_kernel_for_vectors_needs_no_directions(monkeypatch: pytest.MonkeyPatch) -> None:
     made = table(3, vector=True)
-    monkeypatch.setattr(spg.io.DuelTable, "transform_of", None)  # takes seconds for large vectors
+    monkeypatch.setattr(spg.Duels, "transform_of", None)  # takes seconds for large vectors
     assert settled(made, FitSettings()).kernel == "auto"
 
 
@@ -71,7 +71,7 @@ def test_streams_of_many_features_have_one_lengthscale() -> None:
     assert settled(table(5), settings).kernel is None
 
 
-def names(made: spg.io.DuelTable, **options: Any) -> list[str]:
+def names(made: spg.Duels, **options: Any) -> list[str]:
     return [str(candidate) for candidate in automatic_candidates(made, **options)]
 
 
@@ -133,7 +133,7 @@ def test_a_column_that_holds_out_new_items_is_followed_by_items(new: bool, split
     kept = held | (pairs < 45).all(1)
     said = pd.DataFrame(pairs, columns=["winner", "loser"]).assign(held=held.astype(int))[kept]
     items = pd.DataFrame({"item_id": range(60), "x": rng.normal(size=60)})
-    made = spg.read_table(items, said, never_features=["held"])
+    made = spg.read_duels(items, said, never_features=["held"])
     settings = FitSettings(split="given:held")
     outer = split_duels(made, settings.split, 0.2, rng)
     train = made.select(outer.train_rows)
@@ -162,7 +162,7 @@ def test_a_fit_of_vectors_chooses_on_held_out_items() -> None:
     assert all(one["reliability"] for one in chosen["candidates"])
 
 
-def choices(people: int, each: int) -> spg.io.DuelTable:
+def choices(people: int, each: int) -> spg.Duels:
     """Choices of one in three by people of known age; of fewer ages than 20 where people are."""
     rng = np.random.default_rng(0)
     person = np.repeat(np.arange(people), 3 * each)

@@ -16,8 +16,9 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.rivals import linear_probit
 from sparse_prefgp.data.answers import Answers
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import split_duels
-from sparse_prefgp.io import DuelTable, read_choice_table, read_table
+from sparse_prefgp.io import read_choices, read_duels
 from sparse_prefgp.support.machine import MEMORY
 from sparse_prefgp.workflow import automatic as automatic_module
 from sparse_prefgp.workflow import comparison as compare_module
@@ -54,13 +55,13 @@ def _frames() -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def table() -> DuelTable:
-    return read_table(*_frames(), never_features=("person", "day", "test"))
+def table() -> Duels:
+    return read_duels(*_frames(), never_features=("person", "day", "test"))
 
 
 @pytest.fixture(scope="module")
-def duels(table: DuelTable) -> spg.Duels:
-    return table.to_duels()
+def duels(table: Duels) -> spg.Duels:
+    return table.standardised()
 
 
 Fit = Callable[..., FinishedFit]
@@ -92,14 +93,14 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 # Folds.
 
 
-def test_every_duel_is_scored_once_and_never_fitted_to_in_its_fold(table: DuelTable) -> None:
+def test_every_duel_is_scored_once_and_never_fitted_to_in_its_fold(table: Duels) -> None:
     plan = plan_folds(table, 4, "duels", np.random.default_rng(0), None)
     assert sorted(np.concatenate([fold.test for fold in plan.folds])) == list(range(T))
     for fold in plan.folds:
         assert sorted([*fold.train, *fold.test]) == list(range(T))
 
 
-def test_enough_scored_duels_end_the_folds(table: DuelTable) -> None:
+def test_enough_scored_duels_end_the_folds(table: Duels) -> None:
     plan = plan_folds(table, 5, "duels", np.random.default_rng(0), None)
     sizes = [len(fold.test) for fold in plan.folds]
     plan.stop_after(sizes[0] + 1)
@@ -109,7 +110,7 @@ def test_enough_scored_duels_end_the_folds(table: DuelTable) -> None:
     assert len(plan.folds) == 2
 
 
-def test_candidates_say_how_far_they_can_be_trusted(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_candidates_say_how_far_they_can_be_trusted(table: Duels, fits: dict[str, Any]) -> None:
     fits["nats"] = {"linear/vfe": 0.3, "se/vfe": lambda k: np.where(np.arange(k) % 4, 0.1, 0.8)}
     found = spg.compare(["linear/vfe", "se/vfe"], table, folds=3, race=False, enough=T)
     by_name = {score.candidate.kernel: score for score in found.scores}
@@ -123,14 +124,14 @@ def test_candidates_say_how_far_they_can_be_trusted(table: DuelTable, fits: dict
 
 
 @pytest.mark.parametrize("by", ["group:person", "items", "group:kind"])
-def test_groups_and_items_are_on_one_side(table: DuelTable, by: str) -> None:
+def test_groups_and_items_are_on_one_side(table: Duels, by: str) -> None:
     folds = 2 if by == "group:kind" else 3
     plan = plan_folds(table, folds, by, np.random.default_rng(0), None)
-    kinds = table.items["kind"].to_numpy()
+    sides, kinds = table.given.pairs.T, table.raw.frame["kind"].to_numpy()
     names = {
-        "group:person": (table.context["person"].to_numpy(),) * 2,
-        "items": (table.winners, table.losers),
-        "group:kind": (kinds[table.winners], kinds[table.losers]),
+        "group:person": [table.context["person"].to_numpy()] * 2,
+        "items": sides,
+        "group:kind": kinds[sides],
     }[by]
     held: list[str] = []
     for fold in plan.folds:
@@ -143,7 +144,7 @@ def test_groups_and_items_are_on_one_side(table: DuelTable, by: str) -> None:
     assert (f"{mixed:,} of {T} duels" in plan.description) == (mixed > 0)
 
 
-def test_time_scores_the_last_part_and_fits_to_the_latest_before(table: DuelTable) -> None:
+def test_time_scores_the_last_part_and_fits_to_the_latest_before(table: Duels) -> None:
     (fold,) = plan_folds(table, 3, "time:day", np.random.default_rng(0), 20).folds
     day = table.context["day"].to_numpy()
     assert sorted(fold.test) == list(range(60, 90))
@@ -152,7 +153,7 @@ def test_time_scores_the_last_part_and_fits_to_the_latest_before(table: DuelTabl
     assert day[fold.train].max() < day[fold.test].min()
 
 
-def test_a_column_that_says_what_is_held_out_has_one_fold(table: DuelTable) -> None:
+def test_a_column_that_says_what_is_held_out_has_one_fold(table: Duels) -> None:
     plan = plan_folds(table, 5, "given:test", np.random.default_rng(0), 20)
     (fold,) = plan.folds
     assert sorted(fold.test) == list(range(3, T, 4)) and len(fold.train) == 20
@@ -179,7 +180,7 @@ def test_given_groups_stay_whole_and_counts_are_kept(duels: spg.Duels) -> None:
         assert not set(by[fold.train]) & set(by[fold.test])
 
 
-def test_training_parts_are_standardised_on_their_own_items(table: DuelTable) -> None:
+def test_training_parts_are_standardised_on_their_own_items(table: Duels) -> None:
     plan = plan_folds(table, 3, "items", np.random.default_rng(0), None)
     for fold in plan.folds:
         train = plan.train(fold)
@@ -195,7 +196,7 @@ def test_duels_of_one_choice_are_never_parted() -> None:
         for j in range(3)
     ]
     with pytest.warns(UserWarning, match="expanded"):
-        table = read_choice_table(items, pd.DataFrame(rows), as_duels=True)
+        table = read_choices(items, pd.DataFrame(rows), as_duels=True)
     plan = plan_folds(table, 3, "duels", np.random.default_rng(0), 25)
     sets = table.sets()
     for fold in plan.folds:
@@ -207,9 +208,7 @@ def test_duels_of_one_choice_are_never_parted() -> None:
 # Scores and the rule.
 
 
-def test_scores_are_means_and_errors_over_five_folds(
-    table: DuelTable, fits: dict[str, Any]
-) -> None:
+def test_scores_are_means_and_errors_over_five_folds(table: Duels, fits: dict[str, Any]) -> None:
     rng = np.random.default_rng(3)
     drawn: dict[str, list[Any]] = {"se/vfe/4": [], "linear/vfe/4": []}
 
@@ -236,7 +235,7 @@ def test_scores_are_means_and_errors_over_five_folds(
     assert found.scores[0].nlp_nats < found.scores[1].nlp_nats
 
 
-def test_linear_probit_is_scored_on_the_same_folds(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_linear_probit_is_scored_on_the_same_folds(table: Duels, fits: dict[str, Any]) -> None:
     fits["nats"] = {"se/vfe/4": 0.6}
     found = compare(["se/vfe/4"], table, folds=3)
     means = []
@@ -254,7 +253,7 @@ def test_linear_probit_is_scored_on_the_same_folds(table: DuelTable, fits: dict[
 
 
 def test_ties_within_a_standard_error_go_to_the_simplest(
-    table: DuelTable, fits: dict[str, Any]
+    table: Duels, fits: dict[str, Any]
 ) -> None:
     def wobbling(k: int) -> Any:  # 0.002 worse with a standard error of 0.01
         return 0.502 + 0.01 * math.sqrt(3.0 * T) * np.linspace(-1.0, 1.0, k)
@@ -275,7 +274,7 @@ def test_ties_within_a_standard_error_go_to_the_simplest(
     assert str(found.chosen) == "linear+se/vfe/4" and "predicts best" in found.reason
 
 
-def test_a_single_fold_has_errors_over_duels(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_a_single_fold_has_errors_over_duels(table: Duels, fits: dict[str, Any]) -> None:
     values = np.random.default_rng(5).uniform(0.4, 0.8, 30)
     fits["nats"] = {"se/vfe/4": lambda k: values, "linear/vfe/4": 0.9}
     found = compare(list(fits["nats"]), table, folds=3, by="time:day")
@@ -287,7 +286,7 @@ def test_a_single_fold_has_errors_over_duels(table: DuelTable, fits: dict[str, A
     )
 
 
-def test_a_failed_candidate_stays_in_the_table(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_a_failed_candidate_stays_in_the_table(table: Duels, fits: dict[str, Any]) -> None:
     fits["nats"] = {"se/vfe/4": ValueError("It went\nwrong."), "linear/vfe/4": 0.5}
     found = compare(list(fits["nats"]), table, folds=3)
     good, bad = found.scores
@@ -306,7 +305,7 @@ def test_a_failed_candidate_stays_in_the_table(table: DuelTable, fits: dict[str,
     assert math.isnan(none.gain[0]) and str(none)
 
 
-def test_those_clearly_behind_are_given_up(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_those_clearly_behind_are_given_up(table: Duels, fits: dict[str, Any]) -> None:
     fits["nats"] = {"se/vfe/4": 0.5, "linear/vfe/4": 0.501, "matern52/vfe/4": 0.516}
     seen: list[tuple[int, int]] = []
     found = compare(
@@ -325,7 +324,7 @@ def test_those_clearly_behind_are_given_up(table: DuelTable, fits: dict[str, Any
     assert all(score.status == "ok" for score in close.scores)
 
 
-def test_the_others_go_on_from_where_they_stopped(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_the_others_go_on_from_where_they_stopped(table: Duels, fits: dict[str, Any]) -> None:
     fits["nats"] = {"linear/vfe/4": 0.5, "se/fitc/4": 0.7, "matern52/vfe/4": 0.7, "se/vfe/4": 0.501}
     fits["nats"]["se+item/vfe/4"] = 0.7
     fits["position"] = {"matern52/vfe/4": np.arange(3.0), "se/vfe/4": np.arange(4.0)}
@@ -364,7 +363,7 @@ def test_the_others_go_on_from_where_they_stopped(table: DuelTable, fits: dict[s
 
 
 def test_time_budget_counts_whole_folds_only(
-    table: DuelTable, fits: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    table: Duels, fits: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = {"now": 0.0}
     monkeypatch.setattr(compare_module, "perf_counter", lambda: clock["now"])
@@ -392,14 +391,14 @@ def test_time_budget_counts_whole_folds_only(
     assert str(found.chosen) == "se/vfe/4" and "0.5 s were over" in found.scores[1].reason
 
 
-def test_thinning_is_told(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_thinning_is_told(table: Duels, fits: dict[str, Any]) -> None:
     fits["nats"] = {"se/vfe/4": 0.5}
     found = compare(["se/vfe/4"], table, folds=3, max_train=30)
     assert all(call[1].num_duels == 30 for call in fits["calls"])
     assert any("at most 30 training duels" in note for note in found.notes)
 
 
-def test_errors_of_few_folds_are_over_duels(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_errors_of_few_folds_are_over_duels(table: Duels, fits: dict[str, Any]) -> None:
     fits["nats"] = {"se/vfe/4": lambda k: np.arange(float(k))}
 
     def compared(folds: int, **more: Any) -> tuple[float, list[str]]:
@@ -416,7 +415,7 @@ def test_errors_of_few_folds_are_over_duels(table: DuelTable, fits: dict[str, An
 
 @pytest.mark.parametrize("error", [MemoryError("Unable to allocate"), RuntimeError("It broke.\n")])
 def test_no_failure_of_a_candidate_ends_the_comparison(
-    table: DuelTable, fits: dict[str, Any], error: Exception
+    table: Duels, fits: dict[str, Any], error: Exception
 ) -> None:
     fits["nats"] = {"se/vfe/4": error, "linear/vfe/4": 0.5}
     found = compare(list(fits["nats"]), table, folds=2)
@@ -426,7 +425,7 @@ def test_no_failure_of_a_candidate_ends_the_comparison(
     assert failed.reason.removeprefix("fold 1: ") in (MEMORY, "It broke.")
 
 
-def test_a_bug_still_ends_it(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_a_bug_still_ends_it(table: Duels, fits: dict[str, Any]) -> None:
     fits["nats"] = {"se/vfe/4": AssertionError("never")}
     with pytest.raises(AssertionError, match="never"):
         compare(["se/vfe/4"], table, folds=2)
@@ -482,7 +481,7 @@ def same(first: Comparison, second: Comparison) -> None:
 
 
 @pytest.fixture
-def stopped(table: DuelTable, fits: dict[str, Any], tmp_path: Path) -> tuple[Path, Comparison]:
+def stopped(table: Duels, fits: dict[str, Any], tmp_path: Path) -> tuple[Path, Comparison]:
     """A comparison of seven fits that was interrupted in the fifth, and the same one whole."""
     fits["nats"] = dict(LISTED)
     whole = compare(list(LISTED), table, folds=3)
@@ -507,7 +506,7 @@ def stopped(table: DuelTable, fits: dict[str, Any], tmp_path: Path) -> tuple[Pat
 
 
 def test_a_stopped_comparison_repeats_no_fit(
-    table: DuelTable, fits: dict[str, Any], stopped: tuple[Path, Comparison]
+    table: Duels, fits: dict[str, Any], stopped: tuple[Path, Comparison]
 ) -> None:
     place, whole = stopped
     seen: list[int] = []
@@ -539,7 +538,7 @@ def test_a_stopped_comparison_repeats_no_fit(
 
 
 def test_a_resumed_comparison_goes_on_from_the_same_places(
-    table: DuelTable, fits: dict[str, Any], tmp_path: Path
+    table: Duels, fits: dict[str, Any], tmp_path: Path
 ) -> None:
     fits["nats"] = dict(LISTED)
     places = np.random.default_rng(0).normal(size=(2, 5))
@@ -562,7 +561,7 @@ def test_a_resumed_comparison_goes_on_from_the_same_places(
 
 
 def test_without_resume_it_begins_again(
-    table: DuelTable, fits: dict[str, Any], stopped: tuple[Path, Comparison]
+    table: Duels, fits: dict[str, Any], stopped: tuple[Path, Comparison]
 ) -> None:
     place, whole = stopped
     same(compare(list(LISTED), table, folds=3, checkpoint=place), whole)
@@ -584,7 +583,7 @@ def test_without_resume_it_begins_again(
 )
 @pytest.mark.covering(every=4)
 def test_kept_fits_of_something_else_are_refused(
-    table: DuelTable,
+    table: Duels,
     fits: dict[str, Any],
     stopped: tuple[Path, Comparison],
     settings: dict[str, Any],
@@ -601,11 +600,11 @@ def test_kept_fits_of_something_else_are_refused(
 
 
 def test_other_items_damage_and_strangers_are_refused(
-    table: DuelTable, fits: dict[str, Any], stopped: tuple[Path, Comparison], tmp_path: Path
+    table: Duels, fits: dict[str, Any], stopped: tuple[Path, Comparison], tmp_path: Path
 ) -> None:
     place, _ = stopped
 
-    def refused(text: str, source: DuelTable = table, folder: Path = place) -> None:
+    def refused(text: str, source: Duels = table, folder: Path = place) -> None:
         with pytest.raises(ValueError, match=text):
             compare(list(LISTED), source, folds=3, checkpoint=folder, resume=True)
         with pytest.raises(ValueError, match=text):
@@ -614,7 +613,7 @@ def test_other_items_damage_and_strangers_are_refused(
 
     items, duels = _frames()
     items.loc[0, "a"] += 1e-3
-    refused("of other duels, items", read_table(items, duels, never_features=("person", "day")))
+    refused("of other duels, items", read_duels(items, duels, never_features=("person", "day")))
     (tmp_path / "thesis.txt").write_text("mine")
     refused("no checkpoint of this version, or damaged", folder=tmp_path / "thesis.txt")
     refused("is a folder; give a file in it", folder=tmp_path)
@@ -625,7 +624,7 @@ def test_other_items_damage_and_strangers_are_refused(
 
 
 def test_nothing_kept_is_said_and_a_full_disk_costs_no_fit(
-    table: DuelTable, fits: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: Duels, fits: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fits["nats"] = {"se/vfe/4": 0.5}
     with pytest.warns(UserWarning, match="no checkpoint .*kept.* begins at the beginning"):
@@ -641,7 +640,7 @@ def test_nothing_kept_is_said_and_a_full_disk_costs_no_fit(
 
 
 def test_time_of_kept_fits_counts_in_the_budget(
-    table: DuelTable, fits: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: Duels, fits: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = {"now": 0.0}
     monkeypatch.setattr(compare_module, "perf_counter", lambda: clock["now"])
@@ -687,7 +686,7 @@ def test_time_of_kept_fits_counts_in_the_budget(
     ],
 )
 def test_mistakes_are_one_sentence(
-    table: DuelTable, fits: dict[str, Any], candidates: list[str], more: Any, text: str
+    table: Duels, fits: dict[str, Any], candidates: list[str], more: Any, text: str
 ) -> None:
     with pytest.raises(ValueError, match=text) as caught:
         compare(candidates, table, **{"folds": 3, **more})
@@ -695,8 +694,8 @@ def test_mistakes_are_one_sentence(
     assert not fits["calls"]
 
 
-def test_duels_have_no_columns(duels: spg.Duels) -> None:
-    with pytest.raises(ValueError, match="Duels have no columns"):
+def test_duels_with_features_have_no_other_columns(duels: spg.Duels) -> None:
+    with pytest.raises(ValueError, match="column is 'person'; choose from a, b, kind"):
         compare(["se"], duels, by="group:person")
 
 
@@ -704,7 +703,7 @@ def test_duels_have_no_columns(duels: spg.Duels) -> None:
 
 
 @pytest.fixture(scope="module")
-def fitted(table: DuelTable) -> Comparison:
+def fitted(table: Duels) -> Comparison:
     return compare(
         ["linear/vfe/4", "additive-se+item/exact"],
         table,
@@ -716,12 +715,12 @@ def fitted(table: DuelTable) -> Comparison:
 
 
 @pytest.mark.slow
-def test_a_fold_is_a_fit_to_its_training_part(table: DuelTable, fitted: Comparison) -> None:
+def test_a_fold_is_a_fit_to_its_training_part(table: Duels, fitted: Comparison) -> None:
     plan = plan_folds(table, 2, "group:person", np.random.default_rng(0), None)
     (score,) = (s for s in fitted.scores if s.candidate.kernel == "linear")
     expected, evidence = [], []
     for fold in plan.folds:
-        train = table.to_duels(fold.train)
+        train = table.standardised(fold.train)
         rows = train.distinct_rows()[0]
         model = spg.PreferenceGP(
             train,
@@ -731,7 +730,7 @@ def test_a_fold_is_a_fit_to_its_training_part(table: DuelTable, fitted: Comparis
         )
         spg.default_priors(model)
         evidence.append(spg.optimise(model, 4).log_evidence / train.num_duels)
-        won, lost = table.winners[fold.test], table.losers[fold.test]
+        won, lost = table.given.pairs[fold.test].T
         p = model.predict_duel(train.items[won], train.items[lost]).numpy()
         expected.append(-np.log(p).mean())
     np.testing.assert_allclose(score.fold_nlp_nats, expected, rtol=IDENTITY)
@@ -739,8 +738,8 @@ def test_a_fold_is_a_fit_to_its_training_part(table: DuelTable, fitted: Comparis
 
 
 @pytest.mark.slow
-def test_going_on_is_a_fit_from_the_place_of_another(table: DuelTable) -> None:
-    train, test = table.to_duels(), table.events
+def test_going_on_is_a_fit_from_the_place_of_another(table: Duels) -> None:
+    train, test = table.standardised(), table.events
     settings = spg.CompareSettings(max_iterations=3)
     given = {"settings": settings, "inducing": 3, "groups": ()}
     first = fit_candidate(Candidate("se", "vfe", 3), train, test, first=True, **given)
@@ -762,8 +761,8 @@ def test_going_on_is_a_fit_from_the_place_of_another(table: DuelTable) -> None:
 
 
 @pytest.mark.slow
-def test_columns_get_their_own_lengthscales_after_the_first_round(table: DuelTable) -> None:
-    train, test = table.to_duels(), table.events
+def test_columns_get_their_own_lengthscales_after_the_first_round(table: Duels) -> None:
+    train, test = table.standardised(), table.events
     given = {"settings": spg.CompareSettings(max_iterations=8), "inducing": 3, "groups": ()}
     one, each = (
         fit_candidate(Candidate(kernel, "vfe", 3), train, test, first=True, **given)
@@ -776,9 +775,9 @@ def test_columns_get_their_own_lengthscales_after_the_first_round(table: DuelTab
 
 
 @pytest.mark.slow
-def test_inducing_inputs_may_stay_where_k_means_puts_them(table: DuelTable) -> None:
+def test_inducing_inputs_may_stay_where_k_means_puts_them(table: Duels) -> None:
     (fold, _) = plan_folds(table, 2, "duels", np.random.default_rng(0), None).folds
-    train = table.to_duels(fold.train)
+    train = table.standardised(fold.train)
     z = spg.kmeans_inputs(train.distinct_rows()[0], 3, np.random.default_rng(0))
     model = spg.PreferenceGP(
         train,
@@ -789,7 +788,7 @@ def test_inducing_inputs_may_stay_where_k_means_puts_them(table: DuelTable) -> N
     gpflow.set_trainable(model.inducing_variable, False)
     spg.default_priors(model)
     spg.optimise(model, 4)
-    won, lost = table.winners[fold.test], table.losers[fold.test]
+    won, lost = table.given.pairs[fold.test].T
     expected = -np.log(model.predict_duel(train.items[won], train.items[lost]).numpy()).mean()
     fixed, learned = (
         compare(["se/vfe/3"], table, folds=2, max_iterations=4, fixed_inducing=held).scores[0]
@@ -813,9 +812,7 @@ def test_item_effects_and_additive_kernels_take_part(fitted: Comparison) -> None
 # The automatic choice.
 
 
-def test_automatic_candidates_suit_the_duels(
-    table: DuelTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_automatic_candidates_suit_the_duels(table: Duels, monkeypatch: pytest.MonkeyPatch) -> None:
     small = [str(c) for c in automatic_candidates(table)]
     assert small[0] == "linear/exact" and "additive-matern52/exact" in small
     assert all(name.endswith("/exact") for name in small)
@@ -844,7 +841,7 @@ def test_names_that_are_left_to_be_chosen() -> None:
 @pytest.mark.parametrize("split", ["duels", "group:person", "time:day", "given:test"])
 @pytest.mark.covering(every=4)
 def test_the_choice_sees_training_duels_only(
-    table: DuelTable, fits: dict[str, Any], split: str
+    table: Duels, fits: dict[str, Any], split: str
 ) -> None:
     fits["nats"] = {str(c): 0.6 for c in automatic_candidates(table)} | {"matern32/exact": 0.5}
     more: Any = {"max_iterations": 7, "least_gain": 2e-4, **BOTH}
@@ -856,7 +853,7 @@ def test_the_choice_sees_training_duels_only(
     outer = split_duels(table, split, 0.2, np.random.default_rng(3))
     given = {(x["settings"].max_iterations, x["settings"].least_gain) for *_, x in fits["calls"]}
     assert given == {(7, 2e-4)}
-    pairs = _pairs(table.item_ids, table.winners[outer.train_rows], table.losers[outer.train_rows])
+    pairs = _pairs(table.item_ids, *table.given.pairs[outer.train_rows].T)
     for _, train, won, lost, _ in fits["calls"]:
         assert _pairs(train.item_ids, won, lost) <= pairs
         assert _pairs(train.item_ids, train.winners, train.losers) <= pairs
@@ -869,7 +866,7 @@ def test_the_choice_sees_training_duels_only(
 
 
 def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(
-    table: DuelTable, fits: dict[str, Any]
+    table: Duels, fits: dict[str, Any]
 ) -> None:
     fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
     settings = FitSettings(
@@ -882,7 +879,7 @@ def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(
     assert "the number for the fit is found afterwards" in found.reason
 
 
-def test_the_choice_is_kept_too(table: DuelTable, fits: dict[str, Any], tmp_path: Path) -> None:
+def test_the_choice_is_kept_too(table: Duels, fits: dict[str, Any], tmp_path: Path) -> None:
     fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
     settings = FitSettings(inducing="auto", kernel="se", approximation="auto")
     place = tmp_path / "kept"
@@ -897,13 +894,13 @@ def _pairs(ids: Any, winners: Any, losers: Any) -> set[Any]:
     return {(ids[won], ids[lost]) for won, lost in zip(winners, losers, strict=True)}
 
 
-def test_nothing_is_chosen_when_all_fail(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_nothing_is_chosen_when_all_fail(table: Duels, fits: dict[str, Any]) -> None:
     fits["nats"] = {str(c): ValueError("No.") for c in automatic_candidates(table)}
     with pytest.raises(ValueError, match="None of the 7 candidates could be compared"):
         choose(table, FitSettings(**BOTH))
 
 
-def test_same_seed_same_choice(table: DuelTable, fits: dict[str, Any]) -> None:
+def test_same_seed_same_choice(table: Duels, fits: dict[str, Any]) -> None:
     fits["nats"] = {"se/vfe/4": 0.5}
     for _ in range(2):
         compare(["se/vfe/4"], table, folds=3, rng=np.random.default_rng(4))

@@ -195,7 +195,7 @@ def test_numbers_of_categories_are_labels() -> None:
     """No model grows better with the number of a category."""
     table = battles(60).assign(category=np.arange(60) % 3)
     read = Battles.opened(table, (), {}, Form()).read()
-    assert (read.known.categorical, read.known.numeric) == (("category",), ())
+    assert (read.raw.categorical, read.raw.numeric) == (("category",), ())
 
 
 @pytest.mark.parametrize(

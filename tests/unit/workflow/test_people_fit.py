@@ -68,21 +68,21 @@ def test_whoever_cannot_be_told_apart_has_no_taste(
     settings = FitSettings(kernel="se", tastes=True)
     alone = duels.assign(who=[f"q{i}" for i in range(len(duels))])
     with pytest.warns(UserWarning, match="1 training duels each on average, fewer than 2"):
-        found = prepare(spg.read_table(items, alone, person="who"), settings)
+        found = prepare(spg.read_duels(items, alone, person="who"), settings)
     assert not found.settings.tastes
-    one = spg.read_table(items, duels.assign(who="Ann"), person="who")
+    one = spg.read_duels(items, duels.assign(who="Ann"), person="who")
     with pytest.warns(UserWarning, match="All training duels are those of 'Ann'"):
         assert not prepare(one, settings).settings.tastes
     either = pd.DataFrame({"winner": [0, 1, 2, 1], "loser": [1, 0, 1, 2], "who": "odd"})
-    mixed = spg.read_table(items, pd.concat([duels, either]), person="who")
+    mixed = spg.read_duels(items, pd.concat([duels, either]), person="who")
     with pytest.warns(UserWarning, match="1 of 25 people, 'odd' among them, preferred either side"):
         assert prepare(mixed, settings).settings.tastes
-    both = spg.read_table(items, duels.assign(judge=duels["who"]), person="who", groups="judge")
+    both = spg.read_duels(items, duels.assign(judge=duels["who"]), person="who", groups="judge")
     noisy = FitSettings(kernel="se", tastes=True, noise_by_group=True)
     with pytest.warns(UserWarning, match="Each person has a noise and a taste"):
         assert prepare(both, noisy).settings.tastes
     with refused("tastes", "duels_of_nobody"):
-        prepare(spg.read_table(items, duels, ignore=["who"]), settings)
+        prepare(spg.read_duels(items, duels, ignore=["who"]), settings)
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_new_people_are_predicted_by_their_features(
     about = pd.DataFrame({"person_id": [f"p{u}" for u in range(PEOPLE)], "slope": slope})
     held = {}
     for name, people in (("nothing", None), ("slope", about)):
-        table = spg.read_table(items, duels, person="who", people=people)
+        table = spg.read_duels(items, duels, person="who", people=people)
         holdout = prepare(table, FitSettings(kernel="se", tastes=True))
         model = holdout.model(None)
         assert (model.terms.by_features is None) == (people is None)

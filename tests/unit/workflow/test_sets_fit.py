@@ -14,7 +14,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.rivals import conditional_logit
 from sparse_prefgp.data.answers import RANKING, Answers
-from sparse_prefgp.io import read_choice_table, read_ranking_table
+from sparse_prefgp.io import read_choices, read_rankings
 from sparse_prefgp.learning.greedy import addition_gains
 from sparse_prefgp.workflow.comparison import compare
 from tests.together import refused
@@ -69,14 +69,14 @@ def test_a_fit_is_scored_by_choice(written: tuple[Any, Path]) -> None:
 def test_the_rivals_are_those_of_the_same_choices(written: tuple[Any, Path]) -> None:
     """In the units of the fit, on the sets that were not held out."""
     fitted, _ = written
-    table = read_choice_table(None, survey(), never_features=["test"])
+    table = read_choices(None, survey(), never_features=["test"])
     test = np.flatnonzero(table.context["test"].to_numpy() == 1)
-    held = table.to_duels(test, transform=fitted.model.duels.transform)
+    held = table.standardised(test, transform=fitted.model.duels.transform)
     train = np.flatnonzero(table.context["test"].to_numpy() == 0)
     people = table.context["person"].to_numpy()[train]
     rng = np.random.default_rng(0)
     logit = conditional_logit(
-        table.to_duels(train, transform=fitted.model.duels.transform), people=people, rng=rng
+        table.standardised(train, transform=fitted.model.duels.transform), people=people, rng=rng
     )
     mean = -float(held.counts @ logit.predict(held.events, held.items).log_first) / 8
     scores = fitted.scores["choices"]
@@ -117,7 +117,7 @@ def test_rankings_are_scored_by_answer() -> None:
 
 @pytest.mark.slow
 def test_candidates_are_compared_by_choice() -> None:
-    table = read_choice_table(None, survey(), never_features=["test"])
+    table = read_choices(None, survey(), never_features=["test"])
     found = compare(["linear/exact", "se/exact"], table, folds=2, max_iterations=3)
     assert {str(score.candidate) for score in found.scores} == {"linear/exact", "se/exact"}
     assert all(0.0 < score.nlp_nats < 2.0 for score in found.scores)
@@ -143,7 +143,7 @@ def test_a_ranking_table_of_long_form_is_split_by_whole_sets() -> None:
     long = pd.DataFrame(
         {"ranking": [0, 0, 0, 1, 1], "item_id": list("abcab"), "rank": [1, 2, 3, 2, 1]}
     )
-    table = read_ranking_table(None, long)
+    table = read_rankings(None, long)
     assert table.num_rows == 2 and table.sets().tolist() == [0, 1]
 
 
@@ -219,9 +219,9 @@ def test_a_fit_in_chunks_is_scored_as_in_memory() -> None:
         "conditional_logit",
         "equal_shares",
     ]
-    table = read_choice_table(None, survey(), never_features=["test"])
+    table = read_choices(None, survey(), never_features=["test"])
     test = np.flatnonzero(table.context["test"].to_numpy() == 1)
-    held = table.to_duels(test, transform=streamed.model.duels.transform)
+    held = table.standardised(test, transform=streamed.model.duels.transform)
     logs = streamed.model.predict(held.events, held.items).log_first
     mean = -float(held.counts @ logs) / 8
     np.testing.assert_allclose(scores["model"]["nlp_nats"], mean, rtol=1e-9)

@@ -117,7 +117,7 @@ def test_what_has_no_form_in_time(
 ) -> None:
     dated = options.get("dated", True)
     time = {"time": "day"} if dated else {}
-    table = spg.io.read_table(tables[0], tables[1].assign(who="x"), person="who", **time)
+    table = spg.io.read_duels(tables[0], tables[1].assign(who="x"), person="who", **time)
     with pytest.raises(ValueError, match=words):
         prepare(table, settings_of(Sources(None, "duels.csv", **time), None, options))
 

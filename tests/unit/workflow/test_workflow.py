@@ -81,9 +81,9 @@ def test_inducing_inputs_that_are_all_items_stay(
     held: bool,
 ) -> None:
     items, duels = frames
-    table = spg.read_table(items, duels.drop(columns="tie"))
+    table = spg.read_duels(items, duels.drop(columns="tie"))
     settings = FitSettings(kernel=kernel, approximation=approximation, inducing=inducing)
-    training = Training(settings, table.to_duels())
+    training = Training(settings, table.standardised())
     model = training.model(training.first_inputs())
     trained = [p.trainable for p in model.inducing_variable.parameters]
     assert trained and not any(trained) if held else all(trained)
