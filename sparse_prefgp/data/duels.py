@@ -97,7 +97,7 @@ class Duels(OfItems, OfLabels):
 
     Made of arrays they have the features that were given. Read from a table they have the columns
     of the table, `raw` and `context`: features are made of these by `standardised`, for which the
-    training rows are chosen first (`split_duels`), or of all of them when anything asks for them.
+    training rows are chosen first (`split_duels`), or of all items when anything asks for them.
 
     The arrays are read-only copies.
 
@@ -144,30 +144,33 @@ class Duels(OfItems, OfLabels):
         levels; grades and ties at once; features of nobody, or of some of the people.
     """
 
-    _items: Items | RawItems
-    _answers: Answers | Merged
-    people_table: PeopleFeatures | RawItems | None
-    """What is known of the people besides their preferences: features, or the table of which these
-    are yet to be made; None for no more than their names, or not even that."""
+    described: Items | RawItems
+    """The items, or the table of them of which features are yet to be made."""
+    answers: Answers | Merged
+    """What was said, one for each row of a table; of items with features equal ones are merged."""
     roles: Mapping[str, str]
     """By which column of a table each of `ROLES` is read: as recorded where the duels were read,
     else the role's own name; and `ORDER`, that of day and month in dates, where it counts. New
     tables are read by the same."""
-    unused_columns: tuple[str, ...]
+    people_table: PeopleFeatures | RawItems | None = None
+    """What is known of the people besides their preferences: features, or the table of which these
+    are yet to be made; None for no more than their names, or not even that."""
+    unused_columns: tuple[str, ...] = ()
     """Columns of the table, as read by `read_duels`, that say nothing of the duels; a saved model
     does not keep them."""
-    _context: Any
-    row_names: RowNames | None
+    frame: Any = None
+    """Data frame with t rows: the other columns of the table of answers; None without a table."""
+    row_names: RowNames | None = None
     """How a message names each row of the duels, or None."""
-    set_column: str | None
-    """The column of `context` that says which duels come from one choice or ranking, or None where
+    set_column: str | None = None
+    """The column of `frame` that says which duels come from one choice or ranking, or None where
     every row is a judgement of its own.
     """
-    shared: tuple[str, ...]
+    shared: tuple[str, ...] = ()
     """The features that winner and loser of each duel have in common, because they belong to the
     duel.
     """
-    read_as: ReadAs | None
+    read_as: ReadAs | None = None
     """How the table of answers was understood; None where nothing was to be."""
 
     def __init__(
@@ -228,7 +231,7 @@ class Duels(OfItems, OfLabels):
         events = _checked_events(events, known)
         if events.weights is not None:
             events = events.saying(weights=events.weights * events.counts)
-        self._hold(known, Merged.of(events), people_features)
+        self._hold(known, Merged.of(events), people_features, roles=columns_of_roles({}))
 
     @classmethod
     def from_events(
@@ -239,10 +242,6 @@ class Duels(OfItems, OfLabels):
         people_features: Any = None,
         unused_columns: Sequence[str] = (),
         roles: Mapping[str, str] | None = None,
-        context: Any = None,
-        row_names: RowNames | None = None,
-        set_column: str | None = None,
-        shared: Sequence[str] = (),
         **about: Any,
     ) -> Duels:
         """Duels from a table of events between rows of `items`.
@@ -253,10 +252,6 @@ class Duels(OfItems, OfLabels):
         :param people_features: as of `Duels`.
         :param unused_columns: of the table that the events were read from.
         :param roles: by which of its columns they were read, where these were named.
-        :param context: data frame with t rows: its other columns.
-        :param row_names: how a message names each of its rows.
-        :param set_column: as of `Duels`.
-        :param shared: as of `Duels`.
         :param about: what else is known of the items, as of `Items.of`.
         :raises ValueError: what `Duels` raises; events without sides, or of a row that is not
             there.
@@ -265,91 +260,65 @@ class Duels(OfItems, OfLabels):
         answers: Answers | Merged = events
         if isinstance(known, Items):
             answers = Merged.of(_checked_events(events, known))
+        more = {"unused_columns": tuple(unused_columns), "roles": columns_of_roles(roles or {})}
         duels = cls.__new__(cls)
-        duels._hold(
-            known,
-            answers,
-            people_features,
-            roles=columns_of_roles(roles or {}),
-            unused_columns=tuple(unused_columns),
-            _context=context,
-            row_names=row_names,
-            set_column=set_column,
-            shared=tuple(shared),
-        )
+        duels._hold(known, answers, people_features, **more)
         return duels
 
     def _hold(
-        self,
-        items: Items | RawItems,
-        answers: Answers | Merged,
-        people: Any,
-        **more: Any,
+        self, items: Items | RawItems, answers: Answers | Merged, people: Any, **more: Any
     ) -> None:
         if people is not None and isinstance(answers, Merged):
             person = answers.events.person
             if person is None:
                 raise together.refused(features_of_people=True, duels_of_nobody=True)
             people = PeopleFeatures.given(people, person.names)
-        of_table: dict[str, Any] = {"_context": None, "row_names": None, "set_column": None}
-        of_table |= {"unused_columns": (), "shared": (), "read_as": None}
-        own = {"_items": items, "_answers": answers, "people_table": people}
         # Frozen for all others.
-        self.__dict__.update(of_table | {"roles": columns_of_roles({})} | more | own)
+        self.__dict__.update(described=items, answers=answers, people_table=people, **more)
 
     def replacing(self, **others: Any) -> Duels:
-        """The same duels, of which some is other: `raw`, `given`, `context`, …"""
-        names = {"raw": "_items", "given": "_answers", "context": "_context"}
+        """The same duels, of which some fields are others; features are not made yet."""
         found = Duels.__new__(Duels)
-        found.__dict__.update({one.name: self.__dict__[one.name] for one in fields(self)})
-        found.__dict__.update({names.get(name, name): value for name, value in others.items()})
+        same = {one.name: getattr(self, one.name) for one in fields(self)}
+        found.__dict__.update(same | others)
         return found
 
     # As they were read.
 
     @property
-    def described(self) -> Items | RawItems:
-        """The items, or the table of them of which features are yet to be made."""
-        return self._items
-
-    @property
     def raw(self) -> RawItems:
         """The table of the items; of such with features these are its columns."""
-        return self._items if isinstance(self._items, RawItems) else RawItems.of(self._items)
+        known = self.described
+        return known if isinstance(known, RawItems) else RawItems.of(known)
 
     @property
     def given(self) -> Answers:
         """The answers as given, one for each row, before equal ones were merged."""
-        return self._answers.given if isinstance(self._answers, Merged) else self._answers
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether answers are as given, and not merged."""
-        return isinstance(self._answers, Answers)
+        return self.answers.given if isinstance(self.answers, Merged) else self.answers
 
     @property
     def num_rows(self) -> int:
         """t, the number of answers as given."""
-        answers = self._answers
-        return len(answers.rows if isinstance(answers, Merged) else answers)
+        return len(self.answers.rows if isinstance(self.answers, Merged) else self.answers)
 
     @property
     def context(self) -> Any:
         """Data frame with t rows: the other columns of the table of answers, if there was one."""
-        if self._context is None:
+        if self.frame is None:
             return require_pandas().DataFrame(index=range(self.num_rows))
-        return self._context
+        return self.frame
 
     def saying(self, **columns: Any) -> Duels:
         """The same rows with other columns of what they say, such as `judge=None`."""
-        return self.replacing(given=self.given.saying(**columns))
+        return self.replacing(answers=self.given.saying(**columns))
 
     def keeping_apart(self, names: Iterable[str]) -> Duels:
         """The same duels, whose columns of these names stay features of their own."""
-        if isinstance(self._items, Items):
+        raw = self.described
+        if isinstance(raw, Items):
             return self
-        apart = tuple(dict.fromkeys((*self._items.apart, *names)))
-        return self.replacing(raw=replace(self._items, apart=apart))
+        apart = tuple(dict.fromkeys((*raw.apart, *names)))
+        return self.replacing(described=replace(raw, apart=apart))
 
     def using(self, names: Iterable[str]) -> Duels:
         """The same duels, of which something is made of these columns too."""
@@ -386,10 +355,10 @@ class Duels(OfItems, OfLabels):
 
         :raises ValueError: a row that is not there.
         """
-        index, names, context = self._rows(rows), self.row_names, self._context
+        index, names, frame = self._rows(rows), self.row_names, self.frame
         return self.replacing(
-            given=self.given.take(index),
-            context=None if context is None else context.iloc[index].reset_index(drop=True),
+            answers=self.given.take(index),
+            frame=None if frame is None else frame.iloc[index].reset_index(drop=True),
             row_names=None if names is None else names.select(index),
         )
 
@@ -399,18 +368,18 @@ class Duels(OfItems, OfLabels):
 
         :param copies: of arrays, a row for each copy of equal duels.
         """
-        if isinstance(self._answers, Answers):
+        if isinstance(self.answers, Answers):
             return self
-        events = self._answers.events
-        return self.replacing(given=events.one_by_one() if copies else events)
+        return self.replacing(answers=self.events.one_by_one() if copies else self.events)
 
     def without_idle_items(self) -> Duels:
         """The duels without the items that are in none, unless these have features already."""
-        if isinstance(self._items, Items):
+        raw = self.described
+        if isinstance(raw, Items):
             return self
         used, place = distinct(self.given.sides)
         events = self.given.saying(place.astype(np.int64))
-        return self.replacing(raw=self._items.select(used), given=events)
+        return self.replacing(described=raw.select(used), answers=events)
 
     # With features.
 
@@ -442,10 +411,7 @@ class Duels(OfItems, OfLabels):
             transform=transform is not None and "transform=",
             standardise_on=standardise_on is not None and "standardise_on=",
         )
-        asked = transform, people_features, standardise_on, rows
-        if all(one is None for one in asked) and not only_compared:
-            return self._standardised
-        index, known = self._chosen(rows), self._items
+        index, known = self._chosen(rows), self.described
         if isinstance(known, RawItems) and transform is None:
             told = index if standardise_on is None else self._rows(standardise_on)
             every = rows is None and standardise_on is None
@@ -462,9 +428,9 @@ class Duels(OfItems, OfLabels):
         elif isinstance(people, RawItems):
             answered = events.person.used().names
             people = people_features or PeopleFeatures.of_table(people, answered)
-        if isinstance(table._items, RawItems):
+        if isinstance(table.described, RawItems):
             assert transform is not None
-            known = table._items.standardised(transform)
+            known = table.described.standardised(transform)
         return Duels.from_events(
             known,
             events,
@@ -473,14 +439,14 @@ class Duels(OfItems, OfLabels):
             roles=self.roles,
         )
 
+    @property
+    def with_features(self) -> Duels:
+        """All of them, standardised once: by all items, where features are yet to be made."""
+        return self if isinstance(self.answers, Merged) else self._standardised
+
     @cached_property
     def _standardised(self) -> Duels:
-        """All of them, by all items."""
-        every = self._chosen(None)
-        if isinstance(self._items, RawItems):
-            transform = self.transform_of(np.arange(self.num_items), every)
-            return self.standardised(transform=transform)
-        return self if isinstance(self._answers, Merged) else self.standardised(every)
+        return self.standardised()
 
     def in_units_of(self, duels: Any) -> Duels:
         """These duels, with features made as those of others were, unless they have some.
@@ -488,8 +454,9 @@ class Duels(OfItems, OfLabels):
         :param duels: `Duels` or `SeenDuels`.
         :raises ValueError: what `standardised` raises.
         """
-        if self._standardised is duels or isinstance(self._items, Items):
-            return self._standardised
+        of_these = vars(self).get("_standardised") is duels  # asked for, and made of these
+        if of_these or isinstance(self.described, Items):
+            return self.with_features
         return self.standardised(transform=duels.transform, people_features=duels.people_features)
 
     def transform_of(self, training: IntArray, told: IntArray | None = None) -> FeatureTransform:
@@ -537,21 +504,21 @@ class Duels(OfItems, OfLabels):
     @property
     def known(self) -> Items:  # type: ignore[override]
         """The items, and what is known of them; views of it are named as they are given."""
-        items = self._standardised._items
-        assert isinstance(items, Items)
-        return items
+        known = self.with_features.described
+        assert isinstance(known, Items)
+        return known
 
     @property
     def merged(self) -> Merged:
         """What was said, equal answers being one event."""
-        merged = self._standardised._answers
+        merged = self.with_features.answers
         assert isinstance(merged, Merged)
         return merged
 
     @property
     def people_features(self) -> PeopleFeatures | None:
         """What is known of the people besides their preferences; None for nothing."""
-        people = self._standardised.people_table
+        people = self.with_features.people_table
         assert not isinstance(people, RawItems)
         return people
 
@@ -563,15 +530,12 @@ class Duels(OfItems, OfLabels):
         """
         return self.merged.events
 
-    @property
-    def said(self) -> Answers:  # type: ignore[override]
-        """The same."""
-        return self.merged.events
+    said = events  # type: ignore[assignment]
 
     @property
     def _held(self) -> Answers:
         """Merged or not, which is the same for what is counted."""
-        return self._answers.events if isinstance(self._answers, Merged) else self._answers
+        return self.answers.events if isinstance(self.answers, Merged) else self.answers
 
     @property
     def winners(self) -> IntArray:
@@ -828,7 +792,7 @@ class Duels(OfItems, OfLabels):
     def __repr__(self) -> str:
         numbers = f"num_items={self.num_items}, num_features={self.described.num_features}"
         rows = f"num_rows={self.num_rows}"
-        if isinstance(self._answers, Merged):
+        if isinstance(self.answers, Merged):
             rows = f"num_pairs={self.num_pairs}"
         return f"Duels({numbers}, num_duels={self.num_duels}, {rows})"
 

@@ -83,11 +83,8 @@ class OfItems:
     """Views of the items between which answers are."""
 
     known: Items
-
-    @property
-    def described(self) -> Items | RawItems:
-        """The items, or the table of them of which features are yet to be made."""
-        return self.known
+    described: Items | RawItems
+    """The same, or the table of them of which features are yet to be made."""
 
     @property
     def items(self) -> FloatArray:

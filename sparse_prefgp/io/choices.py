@@ -296,14 +296,12 @@ class _Form:
         context[sets.column] = np.asarray(sets.ids)[sets.code[rows]]
         items = self.columns.items
         features = {*items.numeric, *items.categorical} & {*self.attributes}
-        found = Duels.from_events(
-            items,
-            events,
-            context=context,
+        found = Duels.from_events(items, events, unused_columns=[*map(str, table.frame.columns)])
+        found = found.replacing(
+            frame=context,
             row_names=table.row.select(rows),
             set_column=sets.column if said.as_duels else None,
-            shared=[name for name in kept if name in features],
-            unused_columns=[*map(str, table.frame.columns)],
+            shared=tuple(name for name in kept if name in features),
         )
         found = found.using((*used, *said.used, *self.attributes, sets.column))
         return finished(

@@ -434,7 +434,7 @@ def placed(table: Duels, items: Table, context: Sequence[str], item: str | None)
     :raises ValueError: no such column, or a row that names none; what `in_context` raises.
     """
     if item is not None:
-        table = table.replacing(raw=of_named_items(table.raw, items, item))
+        table = table.replacing(described=of_named_items(table.raw, items, item))
     found = in_context(table, context)
     names = names_of_rows(found.item_ids, found.item_rows) or ()
     often: Counter[Hashable] = Counter()
@@ -512,7 +512,7 @@ def in_context(table: Duels, names: Sequence[str]) -> Duels:
     columns = {name: stacked[name].iloc[first].to_numpy() for name in wanted}
     texts_of = np.array(texts, dtype=object).T[first].reshape(len(first), len(wanted))
     raw = table.raw.in_contexts(base, columns, kinds, shared, texts_of)
-    return table.replacing(raw=raw, given=table.given.saying(row), shared=tuple(shared))
+    return table.replacing(described=raw, answers=table.given.saying(row), shared=tuple(shared))
 
 
 def _by_place(events: Answers) -> IntArray:

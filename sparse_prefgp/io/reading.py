@@ -175,9 +175,8 @@ def read_duels(
     used = [WINNER, LOSER, roles.count_column, *flags]
     said_besides = table.frame.drop(columns=used, errors="ignore")
     unused = tuple(said_besides.columns)
-    found = Duels.from_events(
-        columns.items, events, context=said_besides, row_names=table.row, unused_columns=unused
-    )
+    found = Duels.from_events(columns.items, events, unused_columns=unused)
+    found = found.replacing(frame=said_besides, row_names=table.row)
     first = made.read_as.columns.get("first")
     hidden = (SIDE, BOTH_BAD, *([made.grade] if made.grade else []))
     found = found.using((*roles.named, *columns_of_sides((*names, *context)), *ignore, *never))

@@ -126,7 +126,7 @@ class PreferenceGP(DuelGP):
     ) -> None:
         super().__init__()
         check_kind("duels", duels, Duels, OF_DUELS)
-        duels = duels.standardised()
+        duels = duels.with_features
         if kernel is None:
             if duels.num_features:
                 features = f"items with {duels.num_features} features"

@@ -51,6 +51,11 @@ class SeenDuels(OfItems, OfLabels):
     groups: ClassVar[None] = None
     times: ClassVar[None] = None
 
+    @property
+    def described(self) -> Items:  # type: ignore[override]
+        """The same items."""
+        return self.known
+
     @classmethod
     def of(cls, duels: StreamedDuels) -> SeenDuels:
         scan, totals = duels.scan, duels.totals

@@ -262,7 +262,7 @@ def choose(
         max_train=settings.max_train,
     )
     train = table.select(outer.train_rows)
-    train = train.replacing(given=train.given.without_grades())
+    train = train.replacing(answers=train.given.without_grades())
     if train.given.ties is not None:
         train = train.select(~train.given.ties)
     transform = _transform(train, np.arange(train.num_rows))

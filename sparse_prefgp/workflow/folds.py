@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.duels import Duels, Merged
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import (
     Grouping,
@@ -108,7 +108,7 @@ def plan_folds(
     graded = duels.given.answer is not None
     together.check(comparison=True, ties=duels.num_ties > 0, grades=graded)
     copies = isinstance(by, str) and by == "duels"  # which are parted one by one
-    if copies and duels.num_duels > MAX_COPIES and not duels.has_rows:
+    if copies and duels.num_duels > MAX_COPIES and isinstance(duels.answers, Merged):
         raise ValueError(
             f"There are {duels.num_duels:,} duels, too many to be folded one by one; give by= "
             "an array with the group of each row of duels.winners."

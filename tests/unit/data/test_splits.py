@@ -102,7 +102,7 @@ def test_time_of_items_is_the_later_of_the_two(table):
 
 def test_time_as_numbers(table):
     day = table.context["day"].str[-2:].astype(float)
-    table = table.replacing(context=table.context.assign(number=day))
+    table = table.replacing(frame=table.context.assign(number=day))
     np.testing.assert_array_equal(
         split(table, "time:number").test_rows, split(table, "time:day").test_rows
     )
@@ -116,7 +116,7 @@ def test_times_as_text(table):
     columns = {"mixed": mixed, "stamp": pd.to_datetime(day), "text": day.str[-2:].str.lstrip("0")}
     columns["zone"] = columns["stamp"].dt.tz_localize("Europe/Paris")
     columns["python"] = columns["stamp"].dt.date.astype(object)
-    table = table.replacing(context=table.context.assign(**columns))
+    table = table.replacing(frame=table.context.assign(**columns))
     expected = split(table, "time:day").test_rows
     for name in columns:
         np.testing.assert_array_equal(split(table, f"time:{name}").test_rows, expected)
@@ -257,7 +257,7 @@ def test_given_groups_need_a_value():
 def test_given(table, values):
     """Whatever the share and the seed, unless nothing is to be held out."""
     flags = np.random.default_rng(4).uniform(size=400) < 0.3
-    table = table.replacing(context=table.context.assign(test=flags.astype(values)))
+    table = table.replacing(frame=table.context.assign(test=flags.astype(values)))
     parts = split(table, "given:test")
     np.testing.assert_array_equal(parts.test_rows, np.flatnonzero(flags))
     np.testing.assert_array_equal(parts.train_rows, np.flatnonzero(~flags))
@@ -274,7 +274,7 @@ def test_given_by_items(table):
     """Both sides held out, or neither."""
     held = np.arange(30) % 3 == 0
     frame = table.raw.frame.assign(held=held.astype(int))
-    table = table.replacing(raw=replace(table.raw, frame=frame))
+    table = table.replacing(described=replace(table.raw, frame=frame))
     parts = split(table, "given:held")
     sides = held[table.given.pairs.T]
     np.testing.assert_array_equal(parts.test_rows, np.flatnonzero(sides.all(0)))
@@ -287,7 +287,7 @@ def test_given_keeps_sets_whole(rankings):
     sets = rankings.sets()
     flags = sets % 3 == 0
     flags[np.flatnonzero(sets == 1)[0]] = True
-    rankings = rankings.replacing(context=rankings.context.assign(test=flags.astype(int)))
+    rankings = rankings.replacing(frame=rankings.context.assign(test=flags.astype(int)))
     parts = split(rankings, "given:test")
     assert {*sets[parts.test_rows]} == {*sets[sets % 3 == 0]}
     assert {*sets[parts.train_rows]} == {*sets[(sets % 3 != 0) & (sets != 1)]}
@@ -304,7 +304,7 @@ def answers():
     context = pd.DataFrame(
         {"person": np.arange(e) % 6, "test": (np.arange(e) % 5 == 0).astype(int)}
     )
-    table = table.replacing(context=context)
+    table = table.replacing(frame=context)
     return table
 
 
@@ -366,7 +366,7 @@ def test_errors_are_over_what_is_held_out_whole(table, rankings, answers):
         people = sets.context["person"].to_numpy()
         assert what == "people"
         np.testing.assert_array_equal(together, people[:, None] == people)
-    nobody = rankings.replacing(context=rankings.context.drop(columns="person"))
+    nobody = rankings.replacing(frame=rankings.context.drop(columns="person"))
     what, together = over(nobody, "duels")
     assert what == f"values of {rankings.set_column!r}"
     np.testing.assert_array_equal(together, nobody.sets()[:, None] == nobody.sets())
@@ -425,7 +425,7 @@ def test_bad_input(table, how, fraction, words):
     extra = {"text": "so", "gap": np.where(np.arange(400) == 1, np.nan, 1.0), "same": 1, "none": 0}
     extra["slashes"] = "05/03/2020"
     extra["odd"] = ["soon" if i == 3 else str(i) for i in range(400)]
-    table = table.replacing(context=table.context.assign(**extra))
+    table = table.replacing(frame=table.context.assign(**extra))
     if words is None:
         split(table, how, fraction)
         return
