@@ -97,19 +97,19 @@ def read_arguments(folder: Path) -> Duels:
 def split(table: Duels) -> Rows:
     """A fifth of votes and ties held out at random; scored are those of annotators of the rest."""
     parts = split_duels(table, "duels", 0.2, np.random.default_rng(SEED))
-    assert table.events.judge is not None and table.ties is not None
-    annotators = table.events.judge.numbers
-    known = annotators[parts.train_rows[~table.ties[parts.train_rows]]]
+    assert table.given.judge is not None and table.given.ties is not None
+    annotators = table.given.judge.numbers
+    known = annotators[parts.train_rows[~table.given.ties[parts.train_rows]]]
     test = parts.test_rows[np.isin(annotators[parts.test_rows], known)]
-    return Rows(parts.train_rows, test, ~table.ties[test])
+    return Rows(parts.train_rows, test, ~table.given.ties[test])
 
 
 def fit(
     table: Duels, rows: Rows, variant: Variant, approximation: str, iterations: int
 ) -> tuple[PreferenceGP, OptimisationReport]:
     """A model of the training rows, of which ties are left out where the variant has none."""
-    assert table.ties is not None
-    train = rows.train if variant.ties else rows.train[~table.ties[rows.train]]
+    assert table.given.ties is not None
+    train = rows.train if variant.ties else rows.train[~table.given.ties[rows.train]]
     used = table if variant.annotators else table.saying(judge=None)
     duels = used.standardised(train)
     settings = FitSettings(
@@ -126,7 +126,7 @@ def fit(
 
 def predict(model: PreferenceGP, table: Duels, rows: Rows) -> Forecast:
     """Win, tie and loss of the held-out rows, each with the noise of its annotator."""
-    return model.predict(table.events.take(rows.test))
+    return model.predict(table.given.take(rows.test))
 
 
 def figures(
@@ -158,9 +158,9 @@ def figures(
 
 def gain(found: FloatArray, plain: FloatArray, table: Duels, rows: Rows) -> dict[str, float]:
     """Nats a vote that the noise of annotators brings, and the standard error over annotators."""
-    assert table.events.judge is not None
+    assert table.given.judge is not None
     difference = (found - plain)[rows.won]
-    annotators = table.events.judge.labels[rows.test][rows.won]
+    annotators = table.given.judge.labels[rows.test][rows.won]
     _, who = np.unique(annotators.astype(str), return_inverse=True)
     sums = np.bincount(who, weights=difference - difference.mean())
     return {
@@ -172,7 +172,7 @@ def gain(found: FloatArray, plain: FloatArray, table: Duels, rows: Rows) -> dict
 def baselines(table: Duels, rows: Rows) -> dict[str, Any]:
     """The linear probit on votes, and who knows only how often duels are tied."""
     train = table.standardised(rows.train)
-    won = table.events.take(rows.test[rows.won])
+    won = table.given.take(rows.test[rows.won])
     rival = linear_probit(train, rng=np.random.default_rng(SEED))
     probit = rival.predict(won, train.items).log_first
     shares = constant_shares(train.num_ties / train.num_duels, len(rows.test))

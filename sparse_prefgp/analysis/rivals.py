@@ -520,7 +520,6 @@ def conditional_logit(
             "Duels say themselves what was chosen, but sets, chosen or names were given too; "
             "leave them out."
         )
-    features = features.with_features
     events = features.events if people is None else features.given
     known = None if events.person is None else features.people_features
     said = features.covariate_names

@@ -411,11 +411,16 @@ class Duels(OfItems, OfLabels):
             transform=transform is not None and "transform=",
             standardise_on=standardise_on is not None and "standardise_on=",
         )
-        index, known = self._chosen(rows), self.described
+        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
+        if len(index) == 0:
+            raise ValueError("There are no duels in the chosen rows; choose at least one row.")
+        known = self.described
         if isinstance(known, RawItems) and transform is None:
             told = index if standardise_on is None else self._rows(standardise_on)
             every = rows is None and standardise_on is None
-            training = np.arange(self.num_items) if every else self._compared(told)
+            training = (
+                np.arange(self.num_items) if every else np.unique(self.given.take(told).sides)
+            )
             if len(training) == 0:
                 raise ValueError("standardise_on has no rows; choose at least one training row.")
             transform = self.transform_of(training, told)
@@ -473,15 +478,6 @@ class Duels(OfItems, OfLabels):
             won = Won.of(self.given.take(told)).between(place)
         return raw.select(training).learned_transform(won)
 
-    def _compared(self, index: IntArray) -> IntArray:
-        return np.unique(self.given.take(index).sides)
-
-    def _chosen(self, rows: Any) -> IntArray:
-        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
-        if len(index) == 0:
-            raise ValueError("There are no duels in the chosen rows; choose at least one row.")
-        return index
-
     def _rows(self, rows: npt.ArrayLike) -> IntArray:
         array = np.asarray(rows)
         if array.dtype == bool and array.shape == (self.num_rows,):
@@ -530,7 +526,7 @@ class Duels(OfItems, OfLabels):
         """
         return self.merged.events
 
-    said = events  # type: ignore[assignment]
+    said = events
 
     @property
     def _held(self) -> Answers:

@@ -359,7 +359,7 @@ TABLE: dict[str, dict[str, str]] = {
     ),
     "feature_groups": {
         "no_additive_kernel": "add one, such as additive-se/vfe, or leave the groups out",
-        "no_columns": "give duels from read_duels or a table from read_duels",
+        "no_columns": "give duels from read_duels",
     },
     "only_ties": dict.fromkeys(
         ("scores", "consistency", "linear_probit", "margin_only"),

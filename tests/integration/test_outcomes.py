@@ -206,7 +206,7 @@ def test_judges_change_nothing_of_the_linear_probit(weights: str | None) -> None
 
 
 def test_ties_that_a_model_cannot_predict_are_told(table: Duels) -> None:
-    decided = table.saying(judge=None).select(~table.ties).standardised()
+    decided = table.saying(judge=None).select(~table.given.ties).standardised()
     plain = made(decided, spg.Probit())
     with pytest.warns(UserWarning, match="are ties, which a model without a margin"):
         found = spg.evaluate(plain, frames()[1])
@@ -412,7 +412,7 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: Duels) -> Non
     model, _ = fit_model(holdout)
     assert model.likelihood.margin.trainable
     found = predict_held_out(holdout, model)
-    ties = int(table.ties[holdout.split.test_rows].sum())
+    ties = int(table.given.ties[holdout.split.test_rows].sum())
     assert found.scores()["model"]["duels"] == T // 5 - ties
     assert found.table("outcomes")["model"]["ties"] == ties
     kept = dict(zip(model.duels.group_names, model.likelihood.noise_ratio.numpy(), strict=True))

@@ -336,8 +336,8 @@ def test_larger_utilities_win_as_often_as_their_noise_says() -> None:
         items=50, features=2, duels=8000, kernel="se", variance=1.0, lengthscale=1.0, noise=0.3
     )
     table, utility = made_duels(made, np.random.default_rng(0))
-    assert table.num_rows == 8000 and np.all(table.winners != table.losers)
-    gap = utility[table.winners] - utility[table.losers]
+    assert table.num_rows == 8000 and np.all(table.given.pairs[:, 0] != table.given.pairs[:, 1])
+    gap = utility[table.given.pairs[:, 0]] - utility[table.given.pairs[:, 1]]
     expected = ndtr(np.abs(gap) / np.sqrt(0.6))
     error = np.sqrt(np.sum(expected * (1 - expected)))
     assert abs(np.sum(gap > 0) - expected.sum()) < MONTE_CARLO_STANDARD_ERRORS * error

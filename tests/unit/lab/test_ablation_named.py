@@ -72,7 +72,7 @@ def test_items_are_parted_before_pairs_are_drawn(folder: Path) -> None:
     table, split = found.table, found.split
     assert len(split.train_rows) == 50 and len(split.test_rows) == 20
     train, test = (
-        set(table.winners[rows]) | set(table.losers[rows])
+        set(table.given.pairs[rows, 0]) | set(table.given.pairs[rows, 1])
         for rows in (split.train_rows, split.test_rows)
     )
     assert not train & test and len(test) <= 10
@@ -81,7 +81,7 @@ def test_items_are_parted_before_pairs_are_drawn(folder: Path) -> None:
     assert np.corrcoef(found.utilities, target)[0, 1] == pytest.approx(1.0)
     assert "within 30 training items" in split.description
     other = parted(study.data, study.split, None, 1)
-    assert not np.array_equal(other.table.winners, table.winners)
+    assert not np.array_equal(other.table.given.pairs[:, 0], table.given.pairs[:, 0])
 
     few = of_targets(items=8)
     fewer = parted(few.data, few.split, 20, 0).split
@@ -100,8 +100,8 @@ def test_gold_duels_of_debates_that_were_held_out(folder: Path) -> None:
     table, split = found.table, found.split
     # Two annotators voted on each of the six pairs of the other two debates.
     assert len(split.train_rows) == 24 and len(split.test_rows) == 6
-    assert set(table.winners[split.test_rows] // 4) == {2}
-    assert set(table.winners[split.train_rows] // 4) == {0, 1}
+    assert set(table.given.pairs[split.test_rows, 0] // 4) == {2}
+    assert set(table.given.pairs[split.train_rows, 0] // 4) == {0, 1}
     assert "tested on 6 gold duels" in split.description and found.group == "2"
     votes = study_from(
         changed(data={"set": "talks"}, split={"by": "group:annotator", "test_fraction": 0.5})
