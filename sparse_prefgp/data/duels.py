@@ -386,10 +386,8 @@ class Duels(OfItems, OfLabels):
     def standardised(
         self,
         rows: npt.ArrayLike | None = None,
-        standardise_on: npt.ArrayLike | None = None,
         *,
         transform: FeatureTransform | None = None,
-        only_compared: bool = False,
         people_features: PeopleFeatures | None = None,
     ) -> Duels:
         """Validated duels of some rows, with standardised features, equal duels being merged.
@@ -397,45 +395,28 @@ class Duels(OfItems, OfLabels):
         Items that have features already keep them, and all stay; then rows alone count.
 
         :param rows: rows of the duels to keep (numbers, or a mask of length t); default all.
-        :param standardise_on: the training rows, whose items set means, standard deviations and
-            levels, and which tell the words of texts that win. Default: `rows`, or every item and
-            duel when `rows` is left out.
-        :param transform: use this recorded transform instead of learning one.
-        :param only_compared: leave out items that are in none of the kept duels.
+        :param transform: use this recorded transform in place of one learned from these rows, whose
+            items set means, standard deviations and levels, and which tell the words of texts that
+            win; from every item and duel when `rows` is left out.
         :param people_features: use these recorded ones instead of learning means, standard
             deviations and levels from the people of the kept duels.
         :raises ValueError: no duels, no feature that varies, a feature that is missing or not a
-            number, or both `standardise_on` and `transform`.
+            number.
         """
-        together.check(
-            transform=transform is not None and "transform=",
-            standardise_on=standardise_on is not None and "standardise_on=",
-        )
-        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
-        if len(index) == 0:
+        table = self if rows is None else self.select(rows)
+        known, events, people = self.described, table.given, self.people_table
+        if len(events) == 0:
             raise ValueError("There are no duels in the chosen rows; choose at least one row.")
-        known = self.described
-        if isinstance(known, RawItems) and transform is None:
-            told = index if standardise_on is None else self._rows(standardise_on)
-            every = rows is None and standardise_on is None
-            training = (
-                np.arange(self.num_items) if every else np.unique(self.given.take(told).sides)
-            )
-            if len(training) == 0:
-                raise ValueError("standardise_on has no rows; choose at least one training row.")
-            transform = self.transform_of(training, told)
-        table = self if rows is None else self.select(index)
-        if only_compared:
-            table = table.without_idle_items()
-        events, people = table.given, self.people_table
+        if isinstance(known, RawItems):
+            if transform is None:
+                training = np.arange(len(known)) if rows is None else np.unique(events.sides)
+                transform = table.transform_of(training)
+            known = known.standardised(transform)
         if events.person is None:
             people = None
         elif isinstance(people, RawItems):
             answered = events.person.used().names
             people = people_features or PeopleFeatures.of_table(people, answered)
-        if isinstance(table.described, RawItems):
-            assert transform is not None
-            known = table.described.standardised(transform)
         return Duels.from_events(
             known,
             events,
@@ -464,18 +445,17 @@ class Duels(OfItems, OfLabels):
             return self.with_features
         return self.standardised(transform=duels.transform, people_features=duels.people_features)
 
-    def transform_of(self, training: IntArray, told: IntArray | None = None) -> FeatureTransform:
+    def transform_of(self, training: IntArray, scored: bool = True) -> FeatureTransform:
         """What makes features of the items, learned from these rows of them.
 
-        :param told: training rows of the duels, which tell which words of texts win; by default no
-            score is made of them.
+        :param scored: whether texts have scores of their words, by which of them win in the duels.
         :raises ValueError: what `FeatureTransform.fit` raises.
         """
         won, raw = None, self.raw
-        if raw.texts and told is not None:
+        if raw.texts and scored:
             place = np.full(self.num_items, -1)
             place[training] = np.arange(len(training))
-            won = Won.of(self.given.take(told)).between(place)
+            won = Won.of(self.given).between(place)
         return raw.select(training).learned_transform(won)
 
     def _rows(self, rows: npt.ArrayLike) -> IntArray:

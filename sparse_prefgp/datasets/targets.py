@@ -68,8 +68,11 @@ class TargetDuels:
             duels = read_duels(self.items, self.duels, **options)
         if part is None:
             return duels
-        training = self._rows(part if standardise_on is None else standardise_on)
-        return duels.standardised(self._rows(part), standardise_on=training, only_compared=True)
+        transform = None
+        if standardise_on is not None:
+            transform = duels.standardised(self._rows(standardise_on)).transform
+        found = duels.select(self._rows(part)).without_idle_items()
+        return found.standardised(transform=transform)
 
     def _rows(self, part: int) -> IntArray:
         rows = np.flatnonzero(self.part == part)

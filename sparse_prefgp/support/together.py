@@ -346,7 +346,6 @@ TABLE: dict[str, dict[str, str]] = {
         "leave them out, or use PreferenceGP",
     ),
     "loaded": {"duels_needed": "make a StreamedGP of the stream"},
-    "transform": {"standardise_on": LEAVE},
     "gap": {"no_gap": 'use FITC() or DTC(), or the criterion "residual"'},
     "in_memory": dict.fromkeys(("gradients", "subset_rows", "polish", "progress"), STREAMED),
     "features_of_people": {

@@ -14,7 +14,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import Split, says_itself, split_duels
 from sparse_prefgp.io import StreamedDuels
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import INDUCING
 from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.comparison import (
@@ -136,7 +136,7 @@ def automatic_candidates(
     """
     refuse_without_features(table)
     if transform is None:
-        transform = _transform(table, np.arange(table.num_rows))
+        transform = _transform(table)
     number = inducing if isinstance(inducing, int) else None
     given = None if is_auto(approximation) else (approximation,)
 
@@ -218,7 +218,9 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
         return replace(settings, kernel=MANY_DEFAULT) if many else settings
     if not table.has_features or table.only_contexts:
         return settings
-    transform = None if table.raw.vectors else _transform(table)  # vectors are always reduced
+    transform = None
+    if not table.raw.vectors:  # which are always reduced
+        transform = _transform(table, scored=False)
     if transform is None or transform.reduction is not None:
         return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
     if transform.texts:  # whether they have scores is known when training duels are
@@ -265,7 +267,7 @@ def choose(
     train = train.replacing(answers=train.given.without_grades())
     if train.given.ties is not None:
         train = train.select(~train.given.ties)
-    transform = _transform(train, np.arange(train.num_rows))
+    transform = _transform(train)
     kernel = settings.kernel or default_for(transform) or DEFAULT_KERNEL
     wide = is_auto(kernel) and transform.reduction is not None
     approximation = settings.approximation or (AUTO if wide else DEFAULT_APPROXIMATION)
@@ -338,12 +340,9 @@ def linear_if_as_good(
     return Decided(plain, other, said, told) if taken else Decided(holdout, model, report, told)
 
 
-def _transform(table: Duels, told: IntArray | None = None) -> FeatureTransform:
-    """Of the items that are in a duel.
-
-    :param told: training rows, of which texts have scores of their words.
-    """
-    return table.transform_of(np.unique(table.given.sides), told)
+def _transform(table: Duels, scored: bool = True) -> FeatureTransform:
+    """Of the items that are in a duel, as `Duels.transform_of`."""
+    return table.transform_of(np.unique(table.given.sides), scored)
 
 
 def split_within(table: Duels, outer: Split, train: Duels, settings: FitSettings) -> str:

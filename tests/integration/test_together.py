@@ -170,9 +170,6 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
         lambda x: _model().predict_duel(x, x, groups="a"), [tf.TensorSpec((None, 4), tf.float64)]
     )(X),
     ("stacked", "grades"): lambda: spg.gpflow.stacked_duels(spg.Duels(X, *PAIR, grades=[1, 2, 1])),
-    ("transform", "standardise_on"): lambda: spg.read_duels(ITEMS, NEW).standardised(
-        transform=spg.read_duels(ITEMS, NEW).transform, standardise_on=[0]
-    ),
     ("feature_groups", "no_columns"): lambda: spg.compare(
         ["additive-se/vfe"], DUELS, folds=2, groups=[["a"]]
     ),

@@ -404,8 +404,9 @@ def test_real_duels_with_people_held_out(data_dir):
     nats = []
     for seed in range(5):
         split = split_duels(table, "group:person", 0.2, np.random.default_rng(seed))
-        train = table.standardised(split.train_rows, only_compared=True)
-        test = table.standardised(split.test_rows, transform=train.transform, only_compared=True)
+        train = table.select(split.train_rows).without_idle_items().standardised()
+        test = table.select(split.test_rows).without_idle_items()
+        test = test.standardised(transform=train.transform)
         model = linear_probit(train)
         log_p = model.predict(test.events, test.items).log_first
         nats.append(score(log_p, counts=test.counts)["nlp_nats"])

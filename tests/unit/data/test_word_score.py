@@ -210,7 +210,7 @@ def test_the_kernel_of_texts_goes_by_the_score() -> None:
     assert default_for(transform) == f"{SCORE}+linear+ard(matern52)"
     kernel = KernelChoice.parse(str(default_for(transform)))
     assert kernel.lacking(transform) is None
-    without = table.transform_of(np.arange(N))
+    without = table.transform_of(np.arange(N), scored=False)
     assert "duels in chunks, or no word in two texts" in str(kernel.lacking(without))
     with pytest.raises(ValueError, match=r"'said: score', which the texts do not have .* leave"):
         kernel.check_columns(without)
