@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import FLAGGED, KINDS
+from sparse_prefgp.data.answers import KINDS
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.flags import YES_AND_NO
@@ -30,6 +30,7 @@ from sparse_prefgp.io.forms import DUELS, Stated, Understood, understood
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.judgements import (
     LOSER,
+    TIE,
     WINNER,
     Roles,
     columns_of_codes,
@@ -166,8 +167,7 @@ def read_table(
         differences = events.covariate_differences
         assert differences is not None
         check_covariates(differences, names)
-    flags = [kind.column for kind in FLAGGED.values()]
-    used = [WINNER, LOSER, roles.count_column, *flags]
+    used = [WINNER, LOSER, roles.count_column, TIE]
     said_besides = table.frame.drop(columns=used, errors="ignore")
     unused = tuple(said_besides.columns)
     found = DuelTable(columns.items, events, said_besides, table.row, unused=unused)
@@ -176,7 +176,7 @@ def read_table(
     found = found.using((*roles.named, *columns_of_sides((*names, *context)), *ignore, *never))
     if made.remembered or first:
         found = found.using((*hidden, *(first or "").split(" and ")))
-    untold = ties is None and grade is None and not {*flags} & {*table.frame.columns}
+    untold = ties is None and grade is None and TIE not in table.frame.columns
     if untold and not made.remembered:
         _warn_of_draws(found)
         _warn_of_answers(found)
