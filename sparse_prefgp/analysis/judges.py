@@ -14,6 +14,7 @@ from sparse_prefgp.analysis.verdict_scores import ends_of_share
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.models.likelihood import usual
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.words import agreeing, and_so, counted
@@ -115,8 +116,7 @@ def judges(model: Any, *, level: float = 0.9) -> Judges:
     """
     level = level_of_interval(level)
     at_mode = model.at_mode
-    if at_mode.likelihood.noise_ratio is None:
-        raise ValueError("The model has no noise of each judge; fit with --noise-by (noise_by=).")
+    together.check(one_noise=at_mode.likelihood.noise_ratio is None, judges_apart=True)
     board, names = Board.of(Votes.of(at_mode)), at_mode.duels.group_names
     assert board.votes.judge is not None
     judge, counts = board.votes.judge.numbers, board.votes.counts

@@ -282,7 +282,8 @@ class Approximation(ABC):
 
         :raises ValueError: it has no `labels`.
         """
-        raise ValueError(f"{self.name}() has no blocks that new duels could join; leave them out.")
+        blocks = f"the approximation {self.name}(), which has no blocks,"
+        raise together.refused(no_blocks=blocks, joining="new duels that join one")
 
     @property
     def name(self) -> str:

@@ -312,11 +312,25 @@ class AboutSets(NamedTuple):
     """As how many one of them counts, where that is no whole number; None where all are."""
     others: bool = False
     """Whether there are ties or grades of duels too."""
+    at_once: bool = False
+    """Whether there are best and worst at once of four or more: rows without noise of their own."""
 
     def plus(self, other: AboutSets) -> AboutSets:
         """Of these and other events."""
-        odd = other.odd if self.odd is None else self.odd
-        return AboutSets(self.any or other.any, odd, self.others or other.others)
+        return AboutSets(
+            self.any or other.any,
+            self.odd or other.odd,
+            self.others or other.others,
+            self.at_once or other.at_once,
+        )
+
+    def things(self) -> dict[str, Any]:
+        """What they bring into a model, by the names of `support.together`."""
+        return {
+            "sets": self.any,
+            "shares_of_answers": self.odd and f"the weight {self.odd:g} of an answer about a set",
+            "best_and_worst_at_once": self.at_once,
+        }
 
 
 NO_SETS = AboutSets()
@@ -698,7 +712,9 @@ class Answers:
         if self.has_sets and self.weights is not None:
             here = self.weights[sets]
             odd = next((float(weight) for weight in here[here % 1.0 != 0.0]), None)
-        return AboutSets(self.has_sets, odd, bool(np.any(~sets & (self.kind != WIN))))
+        at_once = np.any((self.kind == BEST_WORST_AT_ONCE) & (self.sizes > 3))
+        others = np.any(~sets & (self.kind != WIN))
+        return AboutSets(self.has_sets, odd, bool(others), bool(at_once))
 
     @property
     def copies(self) -> IntArray:

@@ -17,7 +17,7 @@ from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.roles import ORDER, order_of_dates
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import FeatureNames, item_columns
-from sparse_prefgp.io.dates import in_iso
+from sparse_prefgp.io.dates import in_iso, is_dated
 from sparse_prefgp.io.files import (
     Source,
     Table,
@@ -47,12 +47,15 @@ from sparse_prefgp.io.texts import Encoder, features_like, items_given
 from sparse_prefgp.io.values import named_levels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.words import agreeing, id_text
+from sparse_prefgp.support.words import agreeing, and_so, id_text
 
 # What a column calls two sides, one of which won, and the most answers that it may hold besides.
 _SIDES, _FEW = (("left", "right"), ("first", "second")), 6
 # So many answers a person, on average, tell of tastes.
 _REPEATED = 2.0
+# Cells of a column by which its kind is seen, and words of each, on average, from which on they are
+# texts.
+_LOOKED_AT, _WORDS = 100, 4.0
 
 
 def read_table(
@@ -230,6 +233,29 @@ def _asking_for_people(table: DuelTable) -> list[str]:
         f"People: {name!r} has {people:,} values with {each:.3g} {noun} each; --person {name} "
         "learns what each prefers besides what all do"
     ]
+
+
+def asking_for_more(table: DuelTable) -> list[str]:
+    """What to say of columns that nobody named and that a fit could take: dates and texts."""
+    events, found = table.events, dict[str, list[str]](dates=[], texts=[])
+    for name in (name for name in table.unused if name in table.context.columns):
+        column = table.context[name].dropna().head(_LOOKED_AT)
+        if is_dated(column):
+            found["dates"].append(str(name))
+        elif column.map(lambda cell: str(cell).count(" ") + 1).mean() >= _WORDS:
+            found["texts"].append(str(name))
+    notes = []
+    if found["dates"] and events.time is None and events.person is None and events.in_pairs:
+        notes.append(
+            f"Dates: {and_so(map(repr, found['dates']))} {agreeing(len(found['dates']))} not used; "
+            f"--time {found['dates'][0]} lets utilities move in time"
+        )
+    if found["texts"]:
+        notes.append(
+            f"Texts: {and_so(map(repr, found['texts']))} {agreeing(len(found['texts']))} not used; "
+            "--text makes features of texts in a table of items (--items)"
+        )
+    return notes
 
 
 def _warn_of_draws(table: DuelTable) -> None:

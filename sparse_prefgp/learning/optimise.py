@@ -524,14 +524,12 @@ class _InChunks(_Run):
         keeper = None
         if settings.gradients != SUBSET:
             keeper = settings.keeper(model)
-        elif model.likelihood.noise_ratio is not None:
-            raise together.refused(gradients_of_a_subset=True, noise_by_group=True)
-        elif settings.checkpoint is not None:
-            raise ValueError(
-                "Of a run on a subset nothing is kept; leave checkpoint out, or gradients of a "
-                "subset."
-            )
         else:
+            together.check(
+                gradients_of_a_subset=True,
+                noise_by_group=model.likelihood.noise_ratio is not None,
+                checkpoint=settings.checkpoint is not None,
+            )
             drawn = np.random.default_rng() if settings.rng is None else settings.rng
             self._rows = model.stream.draw(settings.subset, drawn)
         self._objective = InChunks(model, settings.progress)

@@ -21,6 +21,7 @@ from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.forms import Form, Stated, load_answers
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.sides import SIDE
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.options import several
@@ -136,11 +137,8 @@ class Battles:
             context=() if category is None else (category,),
             **self.form,
         ).table("duels")
-        if found.events.has_sets:
-            raise ValueError(
-                f"{self.table.name} holds choices or rankings; a leaderboard is of battles of two "
-                "models each (fit takes the others)."
-            )
+        sets = found.events.has_sets and f"{found.events.noun} of sets (in {self.table.name})"
+        together.check(leaderboard=True, sets=sets)
         if found.read_as is None:
             return found
         told = [

@@ -108,10 +108,7 @@ def plan_folds(
     """
     together.check(comparison=True, ties=duels.num_ties > 0, grades=duels.levels is not None)
     if isinstance(by, str) and split_columns(by) and isinstance(duels, Duels):
-        raise ValueError(
-            f"by is {by!r}, but Duels have no columns; give the values themselves, one for "
-            "each row of duels.winners, or a table from read_table."
-        )
+        raise together.refused(duels_object="Duels", split_column=f"by={by!r}")
     if isinstance(duels, DuelTable):
         table = duels
     else:

@@ -22,6 +22,7 @@ from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.io.forms import Form
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.learning.notes import is_warning
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_choice, level_of_interval, whole_number
 from sparse_prefgp.support.plain import as_json_text, plain
@@ -509,10 +510,7 @@ def _check_prices(prices: Any, battles: Battles, table: DuelTable) -> None:
 
     judge = table.events.judge
     if judge is None or not battles.has_judges:
-        raise ValueError(
-            "There are prices of votes (--prices, prices=), and no two judges to choose from; name "
-            "the column that says who judged (--judge), or leave the prices out."
-        )
+        raise together.refused(prices=True, one_judge=True)
     priced(judge.names, prices)
 
 

@@ -454,10 +454,12 @@ CASES: dict[str, Case] = {
     "held out by a column, and folds": Case(
         SELECT + " --split given:test --folds 3", (sentence("stated_split", "folds"), "3 folds")
     ),
-    "only ids, items held out": Case(FIT + " --split items", ("no features",), only_ids),
+    "only ids, items held out": Case(
+        FIT + " --split items", (sentence("items_without_features", "split_of_items"),), only_ids
+    ),
     "only ids, groups of items held out": Case(
         FIT + " --split group:team",
-        ("'group:team'", "no features"),
+        ("'group:team'", sentence("items_without_features", "split_of_items")),
         write("items.csv", "item_id,team\n" + "\n".join(f"i{i},{i % 3}" for i in range(N)) + "\n"),
     ),
     "only ids, a kernel on features": Case(

@@ -51,7 +51,7 @@ from sparse_prefgp.models.streaming.inference import (
     StreamInference,
     StreamProgress,
 )
-from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
+from sparse_prefgp.models.streaming.rounds import Outcome, Round
 from sparse_prefgp.models.streaming.settled import sites_of_graph
 from sparse_prefgp.models.terms import Term, Terms
 from sparse_prefgp.support import together
@@ -395,8 +395,7 @@ class StreamedGP(DuelGP):
         :raises ValueError: a loaded model, or parts in other processes.
         """
         work, stream = self._work, self._streamed("in_memory")
-        if work.place.scheduler is not None:
-            raise ValueError(NOT_HERE)
+        together.check(scheduler=work.place.scheduler is not None, sites_here=True)
         self._inferred(restart=not work.holds_sites)
         nu, tau = np.concatenate(work.parts(self.hyperparameters()).sites(), 1)
         (whole,) = stream.chunks(stream.num_sites)

@@ -16,6 +16,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.io.forms import Form
 from sparse_prefgp.workflow.board_table import Battles, odd_of
 from sparse_prefgp.workflow.leaderboard import Leaderboard, conclusion
+from tests.together import apart
 
 pytest.importorskip("typer")
 
@@ -302,7 +303,7 @@ def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
     [
         ({"Ann": 1.0}, None, "'Ann', who is no judge of the votes; did you mean 'ann'"),
         ({"ann": 0.0}, None, "price of ann is 0.0; give a number, above 0"),
-        ({"ann": 1.0}, "none", "no two judges to choose from; name the column"),
+        ({"ann": 1.0}, "none", apart("prices", "one_judge")),
     ],
 )
 def test_prices_are_checked_before_the_fit(
