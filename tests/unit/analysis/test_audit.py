@@ -407,7 +407,7 @@ def test_columns_may_be_arrays_or_labels() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     table = battles()
     looked_at = {one.what: one for one in spg.audit(fitted(table)).looked_at}
-    for what in ("drift", "category", "side by kind of judge"):
+    for what in ("drift", "category", "side by kind"):
         assert looked_at[what].told.startswith("not asked: ") and looked_at[what].findings is None
     unasked = sum(one.findings is None for one in looked_at.values())
     found = spg.audit(fitted(table)).conclusion
