@@ -57,6 +57,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "rankings.csv").write_text("rank_1,rank_2,rank_3\ni0,i1,i2\ni3,i4,\n")
     files = ["--items", folder / "items.csv", "--duels", folder / "duels.csv"]
     more = ["--out", folder / "fitted", "--inducing", "5", "--max-iterations", "2", "--quiet"]
+    more += ["--integrate", "no"]
     result = CliRunner().invoke(app, ["fit", *map(str, files + more)])
     assert result.exit_code == 0, result.output
     np.save(folder / "e.npy", rng.normal(size=(N, 3)))

@@ -19,7 +19,13 @@ from sparse_prefgp.learning.greedy import addition_gains
 from sparse_prefgp.workflow.comparison import compare
 from tests.together import refused
 
-SETS, FIT = 40, {"kernel": "linear", "approximation": "exact", "max_iterations": 4}
+SETS = 40
+FIT: dict[str, Any] = {
+    "kernel": "linear",
+    "approximation": "exact",
+    "max_iterations": 4,
+    "integrate": "no",
+}
 
 
 def survey() -> pd.DataFrame:
