@@ -395,7 +395,9 @@ class DuelGraph(Links):
         """Distinct rows without what is said of a duel, and which of them each row is of, (n,)."""
         if not self.layout.covariates:
             return self.rows, np.arange(self.num_rows)
-        return distinct(self.rows[:, : self.layout.first_covariate], 0)
+        rows = self.rows[:, : self.layout.first_covariate]
+        new = np.append(True, np.any(rows[1:] != rows[:-1], 1))  # rows ascend
+        return rows[new], np.cumsum(new) - 1
 
     @property
     def num_items(self) -> int:
