@@ -32,7 +32,7 @@ from sparse_prefgp.factors.links import logistic_noise
 from sparse_prefgp.factors.noise import duel_noise
 from sparse_prefgp.factors.sites import Factors, portions_of
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, distinct
 from sparse_prefgp.support.machine import ask
 
 # Square matrices that meet where sites are found, and with the gradient of the evidence.
@@ -374,9 +374,17 @@ def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelG
     position = np.full(graph.num_rows + 1, -1)
     position[used] = np.arange(len(used))
     winners, losers = ends.reshape(2, -1)
+    own, item, beside = graph.own, graph.item, graph.beside
+    if item is None or beside is None:
+        own = own[used]
+    else:
+        kept, item = distinct(item[used])
+        own, beside = own[kept], beside[used]
     return replace(
         some,
-        rows=graph.rows[used],
+        own=own,
+        item=item,
+        beside=beside,
         winners=winners,
         losers=losers,
         events=None if some.events is None else some.events.onto(position),
