@@ -26,9 +26,9 @@ ARRAYS_OVER_ITEMS, _ARRAYS_OVER_DUELS = 6, 3
 _ARRAYS_OF_ITEMS, _ARRAYS_OF_ITEM_CHUNK = 6, 2
 _ARRAYS_OF_SIDES = 4
 _UNKNOWN_ROOM = 1 << 30
-# Of a duel in a fit in memory, besides as many as its row has columns: of battles between models
-# with 60 columns some 30.
-_NUMBERS_OF_A_FIT = 64
+# Of a duel in a fit in memory, besides as many as its row has columns: of 260,000 battles between
+# models with 60 columns 80, by the largest resident set.
+_NUMBERS_OF_A_FIT = 96
 _STREAM_NUMBERS = 1 << 22
 _LEAST_STREAM, _LEAST_ITEM_CHUNK, _MOST_STREAM = 1 << 12, 1 << 14, 1 << 18
 
