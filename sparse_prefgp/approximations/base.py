@@ -374,17 +374,17 @@ def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelG
     position = np.full(graph.num_rows + 1, -1)
     position[used] = np.arange(len(used))
     winners, losers = ends.reshape(2, -1)
-    own, item, beside = graph.own, graph.item, graph.beside
-    if item is None or beside is None:
+    own, item, further = graph.own, graph.item, graph.further
+    if item is None or further is None:
         own = own[used]
     else:
         kept, item = distinct(item[used])
-        own, beside = own[kept], beside[used]
+        own, further = own[kept], further[used]
     return replace(
         some,
         own=own,
         item=item,
-        beside=beside,
+        further=further,
         winners=winners,
         losers=losers,
         events=None if some.events is None else some.events.onto(position),

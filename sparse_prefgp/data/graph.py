@@ -191,7 +191,7 @@ class DuelGraph(Links):
     """(2, t, c) columns from the D-th on of winners and losers, where rows are those of items."""
     item: AnyArray | None = None
     """(n,) which of `own` each row begins with, ascending; None where these are the rows."""
-    beside: AnyArray | None = None
+    further: AnyArray | None = None
     """(n, c) the columns from the D-th on of each row; None where `item` is."""
     passing: bool = False
     """A chunk of duels that is worked on once; rows may be equal then."""
@@ -294,7 +294,7 @@ class DuelGraph(Links):
             taken = {name: getattr(self, name)[number] for name in ends}
             return replace(self, **taken, counts=totals, event_of_duel=None, count_of_duel=None)
         events = self.events.take(number).saying(counts=totals, weights=None)
-        kept = ("row_of_item", "layout", "item", "beside")
+        kept = ("row_of_item", "layout", "item", "further")
         more: dict[str, Any] = {name: getattr(self, name) for name in kept}
         found = DuelGraph.of_events(self.own, events, **more)
         if self.blocks is None:
@@ -326,9 +326,9 @@ class DuelGraph(Links):
     def columns(self, columns: Sequence[int]) -> AnyArray:
         """Some columns of the rows, (n, number of columns)."""
         first = self.own.shape[1]
-        if self.beside is None or min(columns) < first:
+        if self.further is None or min(columns) < first:
             return self.rows[:, columns]
-        return self.beside[:, np.asarray(columns) - first]
+        return self.further[:, np.asarray(columns) - first]
 
     def of_sites(self, values: AnyArray) -> AnyArray:
         """Values (number of events,) of each event as those of its sites, (t,)."""
@@ -391,8 +391,8 @@ class DuelGraph(Links):
         """(n, …) the rows as `layout` says; wide ones are made when they are first needed."""
         if self.item is None:
             return self.own
-        assert self.beside is not None
-        return np.column_stack([self.own[self.item], self.beside])
+        assert self.further is not None
+        return np.column_stack([self.own[self.item], self.further])
 
     @cached_property
     def one_sided(self) -> bool:
@@ -469,9 +469,9 @@ def _with_sides(
     layout: RowLayout,
     dated: Dated | None,
 ) -> tuple[AnyArray, dict[str, AnyArray], Answers, AnyArray]:
-    """Rows that hold what is said of their side too: those they begin with, and `item` and `beside`
-    of these; the events between them, and the row of each item (n,) where nothing is said of it, -1
-    where there is none."""
+    """Rows that hold what is said of their side too: those they begin with, their `item` and
+    `further` columns; the events between them, and the row of each item (n,) where nothing is said
+    of it, -1 where there is none."""
     columns = [said.sides.astype(float)]
     if dated is not None:
         number = own[said.sides, layout.number].astype(np.int64)
@@ -490,10 +490,10 @@ def _with_sides(
     first = layout.first_covariate - own.shape[1] + 1
     new = np.append(True, np.any(keys[1:, :first] != keys[:-1, :first], 1))  # keys ascend
     own = np.column_stack([own[base[new]], keys[new, 1:first]])
-    beside = {}
+    further = {}
     if said.covariates is not None:
-        beside = {"item": np.cumsum(new) - 1, "beside": keys[:, first:].copy()}
-    return own, beside, sides.in_order(), plain[row_of_item]
+        further = {"item": np.cumsum(new) - 1, "further": keys[:, first:].copy()}
+    return own, further, sides.in_order(), plain[row_of_item]
 
 
 class Incidence:

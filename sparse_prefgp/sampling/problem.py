@@ -129,7 +129,7 @@ def by_person(problem: DuelProblem) -> DuelProblem:
             graph,
             own=np.column_stack([graph.rows[row], person]),
             item=None,
-            beside=None,
+            further=None,
             winners=winners,
             losers=losers,
             row_of_item=np.full(len(graph.row_of_item), -1),
