@@ -153,6 +153,9 @@ def _passes(console: Output) -> Iterator[FitCallbacks]:
             if done:
                 steps += f" ≤ {clock(left * (at.seconds - began.seconds) / done)}"
             bar.update(task, steps=steps)
+            if at.of in ("memory", "subset"):  # where no pass moves the bar
+                name = "In memory" if at.of == "memory" else "Of a subset"
+                bar.update(task, description=name, total=at.max_iterations, completed=at.iteration)
 
         def progress(at: StreamProgress) -> None:
             name = f"{at.what} {at.round}" if at.round else at.what

@@ -109,7 +109,7 @@ def _there(fit: Record, wanted: Iterable[tuple[str, str, Any]]) -> list[Fact]:
 def _evidence(fit: Record) -> Fact:
     how, unit = "", fit["unit"]
     if fit.get("gradients"):
-        of = "exact gradients from chunks"
+        of = f"exact gradients {'in memory' if fit['gradients'] == 'memory' else 'from chunks'}"
         if fit["subset"] is not None:
             of = f"gradients from {fit['subset']:,} random rows"
         how = f" ({of}, {fit['evaluations']:,} evaluations of all duels)"

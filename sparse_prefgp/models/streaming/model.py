@@ -145,7 +145,8 @@ class StreamedGP(DuelGP):
     :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
         several parts `.0`, `.1`, … join its name. None keeps them in memory.
     :param chunk: duels worked on at a time; by default 2^22 / m, as free memory allows, or 2^18
-        where sums go over shared items.
+        where sums go over shared items. One that is given is kept to where all would fit into
+        memory, too.
     :param scheduler: None works in this process; "local" starts a Dask cluster on this machine
         with as many workers as parts, at most one for each core; "tcp://…" is the address of a
         Dask scheduler. Parts read their own files there, with the sites in their memory.
@@ -328,6 +329,16 @@ class StreamedGP(DuelGP):
         return Hyperparameters.of_stream(self.parts, self.duels.covariate_names, levels)
 
     # Evidence and training.
+
+    @property
+    def fits_in_memory(self) -> bool:
+        """Whether `optimise` may read the duels once and learn in memory: duels between shared
+        items of which that takes at most 256 MiB, and half of what is free.
+
+        Not with a scheduler, a given `chunk`, weights, blocks, tastes, or covariates of answers
+        about sets.
+        """
+        return self._work.fits_in_memory(self.hyperparameters())
 
     def infer(
         self,
