@@ -100,7 +100,7 @@ KINDS: dict[str, Any] = {
     "weights": lambda: dict(duels=duels()[[*PLAIN, "weight"]], weight="weight", refit=True),
     "choices": lambda: dict(choices=as_choices(rankings())),
     "rankings": lambda: dict(rankings=rankings()),
-    "streamed": lambda: dict(duels=duels()[PLAIN], stream=True),
+    "streamed": lambda: dict(duels=duels()[PLAIN], stream=True, chunk=10_000),
 }
 QUICK = ("duels",)
 

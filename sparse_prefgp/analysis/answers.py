@@ -70,10 +70,8 @@ def only_one(options: Mapping[str, Any], **sources: Any) -> tuple[str, Any]:
             continue
         if not others:
             raise TypeError(f"There is no option {option!r} of {kind}; leave it out.")
-        raise ValueError(
-            f"{option} was given with {kind}, but goes with {' or '.join(others)} alone; leave it "
-            "out."
-        )
+        idle = f"{option}, which is of {' or '.join(others)},"
+        raise together.refused(answers=kind, idle_option=idle)
     return kind, source
 
 

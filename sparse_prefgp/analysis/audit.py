@@ -176,9 +176,9 @@ def _families(
         cannot("style", "the board has no covariate of style")
     kinds = columns.labels("by", by)
     if kinds is None:
-        cannot("side by kind of judge", "no column says of what kind the judges are (by=)")
+        cannot("side by kind", "no column of kinds, such as those of judges (by=)")
     elif len(kinds.names) < 2 or not votes.covariate_names:
-        cannot("side by kind of judge", "there is one kind of judge, or no covariate")
+        cannot("side by kind", "there is one kind, or no covariate")
     else:
         families.append(ByKind(votes, kinds))
     families += _of_judges(first, place, cannot)

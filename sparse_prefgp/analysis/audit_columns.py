@@ -44,7 +44,7 @@ class ByKind(OfColumns):
 
     kind = "side"
     says = "{} of {}"
-    advises = "Let {} count differently with {} (lean_by), or rank by kind of judge."
+    advises = "Let {} count differently with {} (lean_by), or rank by kind."
 
     def __init__(self, votes: Votes, labels: Codes) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class ByKind(OfColumns):
         self.tests = [(name, of) for name in names for of in labels.names]
         of_kind = labels.numbers[:, None] == np.arange(len(labels.names))
         self.columns = sparse.csr_array((x[:, :, None] * of_kind[:, None]).reshape(len(x), -1))
-        self.what = f"side and style by kind of judge: {', '.join(names)}"
+        self.what = f"side and style by kind: {', '.join(names)}"
 
 
 class Leans(OfColumns):

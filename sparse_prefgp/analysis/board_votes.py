@@ -16,7 +16,6 @@ from sparse_prefgp.covariances.coefficients import terms_of_duels
 from sparse_prefgp.covariances.kernels import kernel_matrix
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.likelihood import MARGIN_ONLY
 from sparse_prefgp.models.terms import Coefficients, Lean
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind
@@ -166,23 +165,16 @@ class Votes:
 def _check_board(model: Any) -> None:
     duels, likelihood = model.duels, model.likelihood
     others = [term for term in model.terms if not isinstance(term, Coefficients | Lean)]
-    reasons = {
-        "is of answers about sets": duels.events.has_sets,
-        "is of graded votes": bool(likelihood.steps),
-        "is of votes with weights": duels.merged.weights is not None,
-        f"has the term {type(others[0]).__name__ if others else ''}": bool(others),
-        "has utilities that move in time": model.graph.layout.dated,
-        "has a mean function": model.mean_function is not None,
-        "has ties that tell the margin alone": likelihood.ties == MARGIN_ONLY,
-        "has logistic noise": not model.engine.link_function.has_normal_noise,
-        f"is approximate ({model.approximation.name})": not model.approximation.is_exact,
-        "has no effects of items": not model.graph.layout.numbered,
-    }
-    for reason in (reason for reason, there in reasons.items() if there):
-        raise ValueError(
-            f"The model {reason}, and an audit is of a board: wins and ties between items with "
-            "effects, with covariates and leans; fit one (kernel='item')."
-        )
+    model.allow(
+        audit=True,
+        sets=duels.events.has_sets,
+        grades=bool(likelihood.steps),
+        weights=duels.merged.weights is not None,
+        other_terms="".join(f"the term {type(term).__name__}" for term in others[:1]),
+        mean_function=model.mean_function is not None,
+        no_exact_inference=not model.approximation.is_exact and model.approximation.name,
+        no_item_effects=not model.graph.layout.numbered,
+    )
 
 
 def _known(codes: Codes, what: str) -> Codes:

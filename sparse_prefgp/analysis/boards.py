@@ -24,6 +24,7 @@ from sparse_prefgp.data.slices import date_text, rows_in_force
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 EACH, LAST, DATE = "each", "last", "date"
@@ -210,10 +211,8 @@ def _without_contexts(
         found, when = own_active(model, known_items(model, found), active_within, given)
     if places and places[0] not in (EACH, LAST):
         contexts_at(model, places)  # refused, if only for items that stand in their contexts
-        raise ValueError(
-            f"The items of {found.name} have columns of the context, so that each is ranked where "
-            "it stands; leave the columns or the place out (--at)."
-        )
+        columns = f"columns of the context in {found.name}"
+        raise together.refused(context=f"the context {places[0]}", context_columns=columns)
     own = model.duels.item_rows
     if own is None or own.column is None or found.rows is None or places == [EACH]:
         return replace(_as_they_are(model, found), averaged=when)

@@ -192,8 +192,9 @@ def evidence_report(
     :param model: with its parameters as they are; its own inference is run if need be.
     :param samples: of `importance_sampling`; 0 samples leaves it out.
     :param rng: of `importance_sampling`.
-    :param exact_up_to: exact EP is run for at most so many distinct items (or, where they are
-        fewer, distinct duels; rows of answers about sets): O(n³) a sweep, half a minute at 2,000.
+    :param exact_up_to: exact EP is run for at most so many distinct rows of items (or, where they
+        are fewer, distinct duels; rows of answers about sets): O(n³) a sweep, half a minute at
+        2,000.
     :param sample_up_to: the truth is sampled for at most so many duels, or rows of answers about
         sets, 2,000 at most.
     :raises ValueError: not a PreferenceGP; 1 sample or a negative number; a limit beyond what
@@ -215,7 +216,9 @@ def evidence_report(
     exact = converged = sampled = None
     drawn, what = model.duels.num_duels, "duels"
     smaller = min(graph.num_rows, graph.num_sites)
-    large = f"{graph.num_rows:,} distinct items and {graph.num_sites:,} distinct duels are both"
+    large = (
+        f"{graph.num_rows:,} distinct rows of items and {graph.num_sites:,} distinct duels are both"
+    )
     if about_sets:
         smaller, what = int(graph.counts.sum()), "rows of answers"
         drawn, large = smaller, f"{smaller:,} rows of answers are"

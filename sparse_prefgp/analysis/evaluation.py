@@ -287,19 +287,11 @@ def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: boo
     :raises ValueError: they are, or all are later than these, and somebody wants to rely on them.
     """
     time, before = events.time, training.events.time
-    if rely and time is not None and before is not None and time.min() >= before.max():
-        raise ValueError(
-            f"All {events.num_events:,} duels are later than those that the model has learned "
-            "from, and a threshold holds for duels drawn like those tested; give some that were "
-            "held out at random (fit --split duels), or leave the risk out (--risk, risk=)."
-        )
+    later = time is not None and before is not None and time.min() >= before.max()
+    together.check(risk=rely, later_duels=bool(later))
     known = learned_from(training, events, sides)
-    if known and rely:
-        raise ValueError(
-            f"{known:,} of these {events.num_events:,} duels are equal to those that the model has "
-            "learned from, of which it is surer than of new ones; give duels that it has not seen, "
-            "or leave the risk out (--risk, risk=)."
-        )
+    words = "duels that are equal to those that were learned from"
+    together.check(risk=rely, known_duels=known and f"{known:,} {words}")
     if known:
         warnings.warn(
             f"{known:,} of these {events.num_events:,} duels are equal to those that the model has "
@@ -337,11 +329,8 @@ def _in_units_of(
     said["covariates"] = roles.covariates
     if not {*SIDES} <= {*header} and items is None:
         beyond = (own.transform or NO_FEATURES).beyond_numbers
-        if beyond is not None:
-            raise ValueError(
-                "The duels have features of both sides, which are numbers, but some of the model "
-                f"are made of {beyond}; give duels between items."
-            )
+        made = beyond and f"features that are made of {beyond}"
+        together.check(features_of_sides=True, beyond_numbers=made)
         said["standardise"] = own.transform or False
         return stream_duels(duels, features=own.feature_names, **said), None
     if not has_contexts(model, items):

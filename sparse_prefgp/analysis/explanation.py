@@ -30,6 +30,7 @@ from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.models.time_posterior import TimePosterior
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.words import agreeing, shortened
@@ -232,8 +233,8 @@ def explain(
         at = at[0] if at else None
     if np.ndim(first) == 0 and np.ndim(second) == 0:
         first, second, items = _in_context(model, first, second, items, at)
-    elif at is not None:
-        raise ValueError("A context was given with features in place of ids; leave it out (at=).")
+    else:
+        together.check(context=at is not None, features_for_ids=True)
     names, inputs, texts = _pair(model, first, second, items)
     d = model.duels.num_features
     sides = inputs[:, :d]

@@ -17,6 +17,7 @@ from sparse_prefgp.data.slices import date_text, day_of
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.ids import meant_id
 from sparse_prefgp.models.trajectories import Stand, trajectories_of
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.words import shortened
@@ -70,9 +71,7 @@ def _stand(model: Any, at: Any) -> Stand | None:
     told = [at] if isinstance(at, str | Mapping) else list(at)
     _, places = at_a_date(model, told)
     if len(places) < len(told):
-        raise ValueError(
-            f"A history is of many dates, but {told[0]!r} is one; leave it out (--at)."
-        )
+        raise together.refused(history=True, date=f"the date {told[0]}")
     if not has_contexts(model):
         if places:
             contexts_at(model, places)  # refused

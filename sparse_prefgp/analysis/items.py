@@ -430,11 +430,7 @@ def own_items(model: Predicts) -> ItemSet:
 
     :raises ValueError: a model of streamed duels with inline features, which have no items.
     """
-    if not model.duels.has_items:
-        raise ValueError(
-            "The model was learned from features of both sides of each duel and has no items of "
-            "its own; give items."
-        )
+    together.check(features_of_sides=not model.duels.has_items, own_items=True)
     n = model.duels.num_items
     ids = tuple(range(n)) if model.duels.item_ids is None else model.duels.item_ids
     numbers, rows = np.arange(n), model.duels.item_rows

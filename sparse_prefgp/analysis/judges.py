@@ -14,6 +14,7 @@ from sparse_prefgp.analysis.verdict_scores import ends_of_share
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.models.likelihood import usual
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.words import agreeing, and_so, counted
@@ -28,7 +29,7 @@ _NAMED = 5
 _INTERVALS = ("noise", "margin", "lean", "agreement")
 COLUMNS = (
     Column("judge", "judge", str, left=True),
-    Column("votes", "votes", ",.0f"),
+    Column("votes", "votes", ","),
     Column("noise", "noise", "z.2f"),
     Column("noise_interval", "noise interval", ends_in("z.2f"), spare=5),
     Column("margin", "margin", "z.2f"),
@@ -84,8 +85,8 @@ class Judges(Result):
             where = "first side" if self.lean_by == SIDE else f"side of more {self.lean_by}"
             lean = f"lean: to the {where} beyond that of all, in utility; "
         text = [
-            "Noise (above 1 is careless) and margin of ties: times those of the usual judge, the "
-            "geometric mean by votes; "
+            "Noise (above 1: more than usual, and the audit says of whom that is no luck) and "
+            "margin of ties: times those of the usual judge, the geometric mean by votes; "
             f"{lean}agrees: the share of decided votes for the side that the votes of all others "
             "call the better one, next to what the noise lets expect; intervals hold "
             f"{100 * self.level:g} %."
@@ -115,8 +116,7 @@ def judges(model: Any, *, level: float = 0.9) -> Judges:
     """
     level = level_of_interval(level)
     at_mode = model.at_mode
-    if at_mode.likelihood.noise_ratio is None:
-        raise ValueError("The model has no noise of each judge; fit with --noise-by (noise_by=).")
+    together.check(one_noise=at_mode.likelihood.noise_ratio is None, judges_apart=True)
     board, names = Board.of(Votes.of(at_mode)), at_mode.duels.group_names
     assert board.votes.judge is not None
     judge, counts = board.votes.judge.numbers, board.votes.counts
@@ -129,7 +129,7 @@ def judges(model: Any, *, level: float = 0.9) -> Judges:
     by_chance = special.bdtr(np.floor(agreed), np.ceil(np.maximum(decided, 1.0)).astype(int), 0.5)
     frame = {
         "judge": [*names],
-        "votes": votes,
+        "votes": votes.astype(np.int64),
         **_noises(at_mode, board, level, votes),
         **leans,
         "decided": decided,

@@ -88,8 +88,9 @@ def predict(
     model, rest = at_a_date(seen_by(model, person), at or ())
     if rest:
         raise ValueError(
-            f"{rest[0] if isinstance(rest, list | tuple) else rest!s} was asked for (--at), which "
-            "is no date of utilities that move in time; give date=2014-07-13, or leave it out."
+            f"{rest[0] if isinstance(rest, list | tuple) else rest!s} was asked for (at=, --at), "
+            "which is no date of utilities that move in time; give date=2014-07-13, or leave it "
+            "out."
         )
     kind, source = only_one(
         options, pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst

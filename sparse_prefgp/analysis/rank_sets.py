@@ -30,7 +30,7 @@ class RankSets:
     likely_high: IntArray
     """Quantiles of the ranks in the draws."""
     group: IntArray
-    """From 1 for the best: the first of a group cannot be told apart from any other in it."""
+    """From 1 for the best: the first of a group is not above any other in it for sure."""
 
 
 def rank_sets(
@@ -83,8 +83,8 @@ def about_ranks(level: float) -> str:
     percent = f"{100 * level:g} %"
     return (
         f"Ranks that are not ruled out hold {percent} each; likely ones are those of {percent} of "
-        "the joint samples, and hold all at once less often. The first of a group cannot be told "
-        "apart from any other in it."
+        "the joint samples, and hold all at once less often. The first of a group is not "
+        "ahead of the others in it for sure, looked at all at once; a pair alone may be surer."
     )
 
 

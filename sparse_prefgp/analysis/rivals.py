@@ -515,11 +515,9 @@ def conditional_logit(
         x = as_numbers("features", features, "rows", "D")
         events, people = _choices(len(x), sets, chosen, people), None
         features = Duels.from_events(x, events, feature_names=names)
-    elif sets is not None or chosen is not None or names is not None:
-        raise ValueError(
-            "Duels say themselves what was chosen, but sets, chosen or names were given too; "
-            "leave them out."
-        )
+    else:
+        rows = any(given is not None for given in (sets, chosen, names))
+        together.check(duels_object=True, rows_of_sets=rows)
     events = features.events if people is None else features.given
     known = None if events.person is None else features.people_features
     said = features.covariate_names

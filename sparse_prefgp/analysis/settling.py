@@ -124,7 +124,7 @@ class Settled(Result):
         which, they_are = ("one is", "it is") if k == 1 else (f"{k} are", "they are")
         not_yet = "" if self.settled else "not "
         return (
-            f"The first {which} {not_yet}settled: that {they_are} {names} has a chance of "
+            f"The first {which} {not_yet}settled: that {they_are} {names} has a probability of "
             f"{self.chance_now:.3f}; settled is from {1.0 - MISTAKEN:g} on."
         )
 
@@ -144,9 +144,14 @@ class Settled(Result):
 
     def forecast_table(self) -> Table:
         """The chances to come."""
-        which = "one is" if len(self.first) == 1 else f"{len(self.first)} are"
-        title = f"Chance that the first {which} settled with more votes"
-        return Table("settled", title, FORECAST, self.forecast)
+        which = "one" if len(self.first) == 1 else f"{len(self.first)}"
+        caption = (
+            "Not the probability above, that these are the first: the share of draws in which so "
+            "many votes in place of today's, asked as those were, would leave a chance of a "
+            f"mistake of at most {100 * MISTAKEN:g} %."
+        )
+        title = f"Chance that more votes settle the first {which}"
+        return Table("settled", title, FORECAST, self.forecast, caption)
 
     def table(self, most: int | None = None) -> Table:
         """The pairs in doubt, or the first of them."""
@@ -154,7 +159,7 @@ class Settled(Result):
         title = first_of(
             len(shown),
             len(self.frame),
-            f"pairs of one of the first {len(self.first)} and another one",
+            f"pairs of one of the first {len(self.first)} and another one, the most doubtful first",
         )
         return Table("in_doubt", title, PAIRS, records(shown))
 
@@ -168,15 +173,10 @@ class Settled(Result):
         known = (
             (True, f"Chances are from {self.draws:,} joint draws of the utilities."),
             (
-                not self.settled,
-                "More votes are those asked as today's were; asking the pairs in doubt takes "
-                "fewer.",
-            ),
-            (
-                not self.settled,
-                "The chance of today is the posterior probability of these first ones; those with "
-                "more votes are the shares of draws for which so many votes in place of today's "
-                f"would leave a chance of a mistake of at most {100 * MISTAKEN:g} %.",
+                JUDGE in self.frame,
+                "Best asked is the judge whose vote tells most of the pair"
+                f"{' for its price' if PRICE in self.frame else ''}: one of little noise and few "
+                "ties.",
             ),
             (
                 self.looked_at < self.items,

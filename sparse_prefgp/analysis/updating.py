@@ -176,11 +176,7 @@ def update(
         if named_only:
             items = items_named_in(source, (WINNER, LOSER)).frame
         elif is_array(items):
-            if old.item_ids is not None:
-                raise ValueError(
-                    "The items are an array without ids, but those of the model have ids; give a "
-                    "table of raw items with an id column."
-                )
+            together.check(ids_of_items=old.item_ids is not None, array_of_items=True)
             items, n = resolve_items(model, items), old.num_items  # which they follow in number
             items = replace(items, ids=tuple(range(n, n + len(items))))
     read = read_answers(model, kind, source, items, columns, {"learning": True}, **options)

@@ -85,7 +85,7 @@ _BEHIND = 0.003
 _TAKEN_BY = {
     "linear_probit": "take --kernel linear",
     "conditional_logit": "take --kernel linear",
-    "bradley_terry": "take --kernel item without what is learned by judge",
+    "bradley_terry": "take --kernel item",
     WITHOUT_DATES: "leave --time out",
     ONE_UTILITY: "leave --person out",
 }
@@ -141,7 +141,8 @@ def score_parts(figures: Mapping[str, Any], what: str = "Held-out ") -> list[str
     """Sentences and tables of all scores in figures, in the order to tell them.
 
     :param figures: with `held_out` and, as far as they are there, `held_out_outcomes`,
-        `held_out_grades`, `held_out_unseen_pairs` and `held_out_people`, as in `metrics.json`.
+        `held_out_grades`, `held_out_unseen_pairs`, `held_out_people` and `fit`, as in
+        `metrics.json`.
     :param what: before the noun of what was scored; empty where nothing was held out.
     """
     scores, people = figures["held_out"], figures.get("held_out_people", {})
@@ -165,13 +166,13 @@ def score_parts(figures: Mapping[str, Any], what: str = "Held-out ") -> list[str
     if unseen.get("either_order"):
         parts.append(score_table("unseen_pairs", UNSEEN, unseen["either_order"]))
     for kind, each in _by_kind(scores):
-        parts += verdicts(each, _UNITS[kind])
+        parts += verdicts(each, _UNITS[kind], figures.get("fit"))
     for name, part in people.items():
         for kind, each in _by_kind(part):
             title = PARTS[name].format(kind=kind)
             parts.append(score_table(f"{name}_{kind}", title, each))
             if ONE_UTILITY in each:
-                parts.append(verdict(each, ONE_UTILITY, _UNITS[kind]))
+                parts.append(verdict(each, ONE_UTILITY, _UNITS[kind], fit=figures.get("fit")))
     return parts
 
 
@@ -324,8 +325,18 @@ def legend(scores: Scores) -> str:
     return "".join([_LEGENDS[unit], *more])
 
 
-def verdict(scores: Scores, other: str, unit: str = "duel", who: str = "model") -> str:
-    """By how much one predictor in a table of scores is better than another, as a sentence."""
+def verdict(
+    scores: Scores,
+    other: str,
+    unit: str = "duel",
+    who: str = "model",
+    fit: Mapping[str, Any] | None = None,
+) -> str:
+    """By how much one predictor in a table of scores is better than another, as a sentence.
+
+    :param fit: figures of the fit of the model, of which a sentence on a rival that is surely
+        better names what would take it; None where nothing is fitted.
+    """
     comma = "," if "," in PREDICTOR_NAMES[who] else ""
     theirs, mine = scores[other], scores[who]
     gain = theirs["nlp_nats"] - mine["nlp_nats"]
@@ -336,16 +347,25 @@ def verdict(scores: Scores, other: str, unit: str = "duel", who: str = "model") 
     if over is not None and over not in _LEGENDS:
         number = f"the {over} of {number}"
     found = compared(gain, named(other), unit, error, number)
-    if error is not None and -gain > max(_BEHIND, _SURE * error) and other in _TAKEN_BY:
-        found += f"; {_TAKEN_BY[other]}"
+    if fit is not None and error is not None and -gain > max(_BEHIND, _SURE * error):
+        found += "".join(f"; {advice}" for advice in _taken_by(other, fit))
     return f"The {PREDICTOR_NAMES[who]}{comma} is {found}."
 
 
-def verdicts(scores: Scores, unit: str = "duel") -> list[str]:
+def _taken_by(rival: str, fit: Mapping[str, Any]) -> list[str]:
+    """The option that would take a rival, unless it is in force."""
+    advice = [_TAKEN_BY[rival]] if rival in _TAKEN_BY else []
+    if rival == "bradley_terry" and (fit.get("noise_ratios") or fit.get("leans")):
+        return [f"{advice[0]} without what is learned by judge"]
+    return [one for one in advice if one != f"take --kernel {fit.get('kernel')}"]
+
+
+def verdicts(scores: Scores, unit: str = "duel", fit: Mapping[str, Any] | None = None) -> list[str]:
     """By how much the model is better than each rival; of duels those that one side won. Empty
     where there are none.
 
     :param unit: what one of the answers is called.
+    :param fit: as for `verdict`.
     """
     logs = {name: values["nlp_nats"] for name, values in scores.items()}
     known = {name for name, value in logs.items() if value is not None and math.isfinite(value)}
@@ -354,7 +374,7 @@ def verdicts(scores: Scores, unit: str = "duel") -> list[str]:
     rivals = [name for name in rivals_in(scores) if name in known]
     if WITHOUT_DATES in scores and logs[WITHOUT_DATES] < logs["model"] - _SHOWN_AS_0:
         rivals.append(WITHOUT_DATES)
-    found = [verdict(scores, rival, unit) for rival in rivals]
+    found = [verdict(scores, rival, unit, fit=fit) for rival in rivals]
     if AHEAD in scores:
         found.append(verdict(scores, ELO_AHEAD, who=AHEAD))
     over = next((one[SE_OVER] for one in scores.values() if GAIN_SE in one and SE_OVER in one), "")

@@ -170,11 +170,7 @@ def worth(
     compared = np.arange(len(found)) if items is not None else np.flatnonzero(found.comparisons)
     linear = _is_linear(asked)
     unmeasured = _without_units(transform)
-    if not linear and not by_item and unmeasured is not None:
-        raise ValueError(
-            f"The model has {unmeasured}, which a plane over the others leaves out; ask by item "
-            "(by_item=True, --by-item)."
-        )
+    together.check(plane=not (linear or by_item), unmeasured=unmeasured)
     inputs = found.inputs[compared][:, : asked.duels.num_features]
     if by_item or linear:
         at, here = "each item" if by_item else AVERAGE, attributes.at_average(asked, inputs)

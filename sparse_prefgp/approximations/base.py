@@ -27,12 +27,12 @@ from sparse_prefgp.covariances.kernels import (
     pair_difference_variance,
 )
 from sparse_prefgp.covariances.projected import num_features_of
-from sparse_prefgp.data.graph import DuelGraph, Links, differences
+from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, Links, differences
 from sparse_prefgp.factors.links import logistic_noise
 from sparse_prefgp.factors.noise import duel_noise
 from sparse_prefgp.factors.sites import Factors, portions_of
 from sparse_prefgp.support import together
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, distinct
 from sparse_prefgp.support.machine import ask
 
 # Square matrices that meet where sites are found, and with the gradient of the evidence.
@@ -282,7 +282,8 @@ class Approximation(ABC):
 
         :raises ValueError: it has no `labels`.
         """
-        raise ValueError(f"{self.name}() has no blocks that new duels could join; leave them out.")
+        blocks = f"the approximation {self.name}(), which has no blocks,"
+        raise together.refused(no_blocks=blocks, joining="new duels that join one")
 
     @property
     def name(self) -> str:
@@ -295,10 +296,17 @@ def prior_variance(problem: DuelProblem, links: Links | None = None) -> tf.Tenso
     :param links: other sites between the rows of the graph, in place of its own.
     """
     graph = problem.graph
+    between = graph if links is None else links
+    n = graph.num_rows
+    if n * n < between.num_sites:  # each pair of rows once; for a few nothing is compiled
+        pairs = ChunkLinks(n, *np.divmod(np.arange(n * n), n))
+        of_pairs = problem if n * n > _STRETCH else problem._replace(compiled=None)
+        winners, losers = between.edges
+        return tf.gather(prior_variance(of_pairs, pairs), n * winners + losers)
     if problem.compiled is None:
         return difference_variance(problem.kernel, graph, links)
     rows = as_float(graph.rows)
-    winners, losers = (graph if links is None else links).edges
+    winners, losers = between.edges
     size = winners.shape[0]
     # All stretches have one length, and are compiled once: the last one begins earlier.
     starts = [*range(0, size - _STRETCH, _STRETCH), max(size - _STRETCH, 0)]
@@ -367,9 +375,17 @@ def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelG
     position = np.full(graph.num_rows + 1, -1)
     position[used] = np.arange(len(used))
     winners, losers = ends.reshape(2, -1)
+    own, item, further = graph.own, graph.item, graph.further
+    if item is None or further is None:
+        own = own[used]
+    else:
+        kept, item = distinct(item[used])
+        own, further = own[kept], further[used]
     return replace(
         some,
-        rows=graph.rows[used],
+        own=own,
+        item=item,
+        further=further,
         winners=winners,
         losers=losers,
         events=None if some.events is None else some.events.onto(position),

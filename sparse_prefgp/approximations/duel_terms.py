@@ -157,7 +157,8 @@ def over_items_alone(graph: DuelGraph) -> DuelGraph:
         items, item = graph.items
         layout = graph.layout._replace(covariates=0, levels=0)
         ends = item[graph.winners], item[graph.losers]
-        return replace(graph, rows=items, winners=ends[0], losers=ends[1], layout=layout)
+        alone = replace(graph, own=items, item=None, further=None, layout=layout)
+        return replace(alone, winners=ends[0], losers=ends[1])
 
     return graph.once("over items alone", lay_out)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.exact import is_over_items
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.support.machine import ask, free_memory, usable_threads
+from sparse_prefgp.support.machine import ASKED_ABOVE, ask, free_memory, usable_threads
 
 _log = logging.getLogger(__name__)
 # Multiplications of a sweep from which on the forms are compared by cost and not by items alone.
@@ -26,6 +26,9 @@ ARRAYS_OVER_ITEMS, _ARRAYS_OVER_DUELS = 6, 3
 _ARRAYS_OF_ITEMS, _ARRAYS_OF_ITEM_CHUNK = 6, 2
 _ARRAYS_OF_SIDES = 4
 _UNKNOWN_ROOM = 1 << 30
+# Of a duel in a fit in memory, besides as many as its row has columns: of 260,000 battles between
+# models with 60 columns 80, by the largest resident set.
+_NUMBERS_OF_A_FIT = 96
 _STREAM_NUMBERS = 1 << 22
 _LEAST_STREAM, _LEAST_ITEM_CHUNK, _MOST_STREAM = 1 << 12, 1 << 14, 1 << 18
 
@@ -118,6 +121,18 @@ def choose_stream_layout(
     layout = FeatureLayout(over_items, length, 8 * (once + at_once * each), free, at_once)
     _tell(layout, n, t, m)
     return layout
+
+
+def fits_in_memory(n: int, t: int, m: int, columns: int) -> bool:
+    """Whether a fit of t duels between n shared items takes so little memory that it need not read
+    them again and again: 256 MiB, or half of what is free.
+
+    :param m: inducing values.
+    :param columns: of a row.
+    """
+    free = free_memory()
+    needed = 8 * (ARRAYS_OVER_ITEMS * n * m + t * (columns + _NUMBERS_OF_A_FIT))
+    return n <= t and needed <= (ASKED_ABOVE if free is None else min(ASKED_ABOVE, free // 2))
 
 
 def _tell(layout: FeatureLayout, n: int | None, t: int, m: int) -> None:

@@ -185,10 +185,18 @@ def _notes(console: PlainConsole, shown: list[str]) -> Iterator[None]:
         yield
 
 
-def open_model(console: Output, path: Path) -> PreferenceGP:
-    """A saved model, and TensorFlow with it."""
+def open_model(console: Output, saved: Any, written: Any = None, asked: Any = None) -> PreferenceGP:
+    """A saved model, and TensorFlow with it.
+
+    :param saved: the options that name it.
+    :param written: those of files that are to be written, which are checked first.
+    :param asked: others that may name files to be read.
+    """
     from sparse_prefgp.disk.model_folder import find_model
 
+    path = saved.model
+    if written is not None:
+        written.check(saved, asked or {})
     find_model(path)  # a wrong path is refused before anything slow
     import_tensorflow(console)
     from sparse_prefgp.disk.saving import load

@@ -62,7 +62,7 @@ def evaluate(
     overwrite, rng = asked.pop("overwrite", False), seeded(asked.pop("seed", 0))
     check_file(out, overwrite, *inputs_of(saved, asked), endings=[".json"])
     check_file(trust, overwrite, *inputs_of(saved, asked), endings=[".csv"])
-    fitted = open_model(console, saved.model)
+    fitted = open_model(console, saved)
     from sparse_prefgp.analysis.evaluation import evaluate as score_model
     from sparse_prefgp.io.formats import csv_of
     from sparse_prefgp.support.plain import as_json_text

@@ -43,7 +43,7 @@ def explain(console: Output, saved: PairItems, asked: Annotated[Record, ExplainO
 
     Without a pair: contradictions and circles among the model's duels.
     """
-    fitted = open_model(console, saved.model)
+    fitted = open_model(console, saved)
     from sparse_prefgp.analysis.consistency import consistency
     from sparse_prefgp.analysis.explanation import explain as explain_pair
 

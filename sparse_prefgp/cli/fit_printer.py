@@ -24,7 +24,7 @@ from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.tables import facts_table
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.automatic import NUMBER_NOTE
-from sparse_prefgp.workflow.fit_telling import answer_parts, facts_of
+from sparse_prefgp.workflow.fit_telling import KERNEL, answer_parts, facts_of
 from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, StreamHoldout
 from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
 
@@ -87,8 +87,13 @@ class Printer(stages.Reporter):
             reached = result.share <= result.threshold
             self._console.print(Text(f"Found: {result}", style="" if reached else "yellow"))
         elif stage == stages.FITTING:
-            facts = facts_of(result.figures)
-            self._console.tell(*(str(fact) for fact in facts if fact.told))
+            kernel = str(self._holdout.settings.kernel_choice)  # that the fit began with
+            told = [
+                str(fact)
+                for fact in facts_of(result.figures)
+                if fact.told or (fact.label == KERNEL and fact.text != kernel)
+            ]
+            self._console.tell(*told)
         elif stage == stages.SCORING:
             self._console.tell(*answer_parts(result))
         elif stage == stages.WRITING:
@@ -148,6 +153,9 @@ def _passes(console: Output) -> Iterator[FitCallbacks]:
             if done:
                 steps += f" ≤ {clock(left * (at.seconds - began.seconds) / done)}"
             bar.update(task, steps=steps)
+            if at.of in ("memory", "subset"):  # where no pass moves the bar
+                name = "In memory" if at.of == "memory" else "Of a subset"
+                bar.update(task, description=name, total=at.max_iterations, completed=at.iteration)
 
         def progress(at: StreamProgress) -> None:
             name = f"{at.what} {at.round}" if at.round else at.what

@@ -49,8 +49,7 @@ def meet(
 
     The answers are duels, choices or rankings; the model has tastes of people (fit --person).
     """
-    written.check(saved, answers)
-    fitted = open_model(console, saved.model)
+    fitted = open_model(console, saved, written, answers)
     from sparse_prefgp.analysis.meeting import meet as meet_person
     from sparse_prefgp.analysis.ranking import rank as rank_items
     from sparse_prefgp.analysis.suggestion import suggest

@@ -76,8 +76,7 @@ def predict(
     Of a pair: the probability that the first beats the second, and the difference of their
     utilities with its interval.
     """
-    written.check(saved, asked)
-    fitted = open_model(console, saved.model)
+    fitted = open_model(console, saved, written, asked)
     from sparse_prefgp.analysis.prediction import predict as predict_pairs
 
     with console.status("Predicting …"):

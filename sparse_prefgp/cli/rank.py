@@ -65,8 +65,7 @@ def rank(
     Each item has its probability of being the best and among the first few (--top), and its
     number of comparisons. Items with equal features share a row.
     """
-    written.check(saved, asked)
-    fitted = open_model(console, saved.model)
+    fitted = open_model(console, saved, written, asked)
     from sparse_prefgp.analysis.ranking import rank as rank_items
 
     if "anchor" in asked:

@@ -42,8 +42,7 @@ def shares(
     asked: Annotated[Record, SharesOptions],
 ) -> None:
     """What share of people would choose each alternative of new sets, with intervals."""
-    drawn.check(saved, asked)
-    fitted = open_model(console, saved.model)
+    fitted = open_model(console, saved, drawn, asked)
     from sparse_prefgp.analysis.shares import shares as shares_of
 
     rng = seeded(asked.pop("seed", 0))

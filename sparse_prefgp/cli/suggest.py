@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, counting_bar, open_model
 from sparse_prefgp.cli.shared_options import ModelAndTable, SavedModel, Shared, Written, repeated
+from sparse_prefgp.support import together
 from sparse_prefgp.support.options import option, option_class, same_as
 from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.randomness import seeded
@@ -97,15 +98,12 @@ def suggest(
     rng = seeded(seed)
     if saved.model is None:
         for name in (one for one in asked if one != "batch"):  # which say how a model chooses
-            raise ValueError(
-                f"--{dashed(name)} was given, but a first round is of balanced random pairs, "
-                "without a model; leave it out, or give a model (--model)."
-            )
+            raise together.refused(first_round=True, choosing=f"the option --{dashed(name)}")
         from sparse_prefgp.analysis.first_round import first_round
 
         console.show(first_round(saved.items, asked.get("batch"), rng), written, seed=seed)
         return
-    fitted = open_model(console, saved.model)
+    fitted = open_model(console, saved)
 
     from sparse_prefgp.analysis.suggestion import suggest as suggest_pairs
 

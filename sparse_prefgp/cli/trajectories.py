@@ -44,8 +44,7 @@ def trajectories(console: Output, saved: ModelFolder, options: TrajectoriesOptio
     Utilities are above the average of the items active at each date, with intervals of that
     difference; a table says who led.
     """
-    options.check(saved, {})
-    fitted = open_model(console, saved.model)
+    fitted = open_model(console, saved, options)
     from sparse_prefgp.analysis.history import SEASONS, grid_of, history, seasons
 
     days = grid_of(fitted, options.since, options.until, options.dates)

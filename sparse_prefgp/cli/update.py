@@ -55,7 +55,7 @@ def update(console: Output, saved: ModelAndTable, asked: Annotated[Record, Updat
                 f"The output folder {str(out)!r} holds a saved model; give another folder, or "
                 "--overwrite."
             )
-        fitted = open_model(console, saved.model)
+        fitted = open_model(console, saved)
         from sparse_prefgp.analysis.updating import update as add_duels
         from sparse_prefgp.disk.saving import save
         from sparse_prefgp.learning.optimise import optimise

@@ -52,8 +52,7 @@ def worth(
     asked: Annotated[Record, WorthOptions],
 ) -> None:
     """What a step of each attribute is worth in units of another, such as the price."""
-    drawn.check(saved, asked)
-    fitted = open_model(console, saved.model)
+    fitted = open_model(console, saved, drawn, asked)
     from sparse_prefgp.analysis.worth import worth as worth_of
 
     found = worth_of(fitted, items=saved.items_of(fitted), **asked)

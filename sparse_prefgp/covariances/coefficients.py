@@ -168,7 +168,7 @@ class LeanTerm(TermOfDuels):
         if self.levels is not None:
             return np.arange(self.levels)
         assert graph is not None
-        found: IntArray = np.unique(graph.rows[:, self.columns[1]])
+        found: IntArray = np.unique(graph.columns(self.columns[1:]))
         return found[found >= 0]
 
 

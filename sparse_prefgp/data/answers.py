@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.flags import Where
 from sparse_prefgp.data.sets import (
     Covering,
     SetForm,
@@ -313,11 +312,25 @@ class AboutSets(NamedTuple):
     """As how many one of them counts, where that is no whole number; None where all are."""
     others: bool = False
     """Whether there are ties or grades of duels too."""
+    at_once: bool = False
+    """Whether there are best and worst at once of four or more: rows without noise of their own."""
 
     def plus(self, other: AboutSets) -> AboutSets:
         """Of these and other events."""
-        odd = other.odd if self.odd is None else self.odd
-        return AboutSets(self.any or other.any, odd, self.others or other.others)
+        return AboutSets(
+            self.any or other.any,
+            self.odd or other.odd,
+            self.others or other.others,
+            self.at_once or other.at_once,
+        )
+
+    def things(self) -> dict[str, Any]:
+        """What they bring into a model, by the names of `support.together`."""
+        return {
+            "sets": self.any,
+            "shares_of_answers": self.odd and f"the weight {self.odd:g} of an answer about a set",
+            "best_and_worst_at_once": self.at_once,
+        }
 
 
 NO_SETS = AboutSets()
@@ -336,12 +349,6 @@ class Kind(NamedTuple):
     """How many it has, None for any number."""
     unordered: bool = False
     """Whether the order of some of its sides means nothing."""
-    column: str | None = None
-    """Of a table of duels, in which 1 says that a row is of this kind, in place of a win; None
-    where none does.
-    """
-    flags: str = ""
-    """What that column holds, for messages."""
     covering: Covering | None = None
     """Of an answer about a set of any number of sides, what it says of them."""
     fewest: int = 2
@@ -705,7 +712,9 @@ class Answers:
         if self.has_sets and self.weights is not None:
             here = self.weights[sets]
             odd = next((float(weight) for weight in here[here % 1.0 != 0.0]), None)
-        return AboutSets(self.has_sets, odd, bool(np.any(~sets & (self.kind != WIN))))
+        at_once = np.any((self.kind == BEST_WORST_AT_ONCE) & (self.sizes > 3))
+        others = np.any(~sets & (self.kind != WIN))
+        return AboutSets(self.has_sets, odd, bool(others), bool(at_once))
 
     @property
     def copies(self) -> IntArray:
@@ -1240,7 +1249,7 @@ def _kind_of_sets(name: str, covering: Covering, fewest: int = 2, ordered: bool 
 
 KINDS = (
     Kind("win", _win),
-    Kind("tie", _tie, unordered=True, column="tie", flags="1 for a tie and 0 for a win"),
+    Kind("tie", _tie, unordered=True),
     Kind("grade", _grade),
     _kind_of_sets("choice", choice),
     _kind_of_sets("ranking", ranking, ordered=True),
@@ -1254,29 +1263,6 @@ WIN, TIE, GRADE, CHOICE, RANKING, TOP, BEST_WORST, BEST_WORST_AT_ONCE = range(8)
 def kinds_of_grades(answer: Grades) -> npt.NDArray[np.int8]:
     """The kind of events that were all graded, (e,): ties at 0."""
     return np.where(answer.numbers == 0, TIE, GRADE).astype(np.int8)
-
-
-# Kinds that a column of flags says.
-FLAGGED = {number: kind for number, kind in enumerate(KINDS) if kind.column is not None}
-
-
-def kinds_of(flags: Mapping[int, BoolArray], size: int, where: Where) -> npt.NDArray[np.int8]:
-    """The kind of each of some rows, (size,): a win where no flag says another.
-
-    :param flags: (size,) of kinds in `FLAGGED`.
-    :param where: names a row in a message.
-    :raises ValueError: a row that is of two kinds.
-    """
-    kind = np.zeros(size, np.int8)
-    for number, flag in flags.items():
-        for i in first_true(flag & (kind != WIN)):
-            columns = [FLAGGED[int(k)].column for k in (kind[i], number)]
-            raise ValueError(
-                f"{where(i)} has 1 in both {columns[0]!r} and {columns[1]!r}; give 1 in one of "
-                "them."
-            )
-        kind[flag] = number
-    return kind
 
 
 _SEVERAL = np.array([kind.several for kind in KINDS])

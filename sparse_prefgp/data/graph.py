@@ -148,8 +148,9 @@ class Noises(NamedTuple):
 class DuelGraph(Links):
     """Distinct items and sites."""
 
-    rows: AnyArray
-    """(n, D) distinct feature rows of the items that take part in a duel; of a chunk, of all."""
+    own: AnyArray
+    """(k, D) distinct feature rows of the items that take part in a duel; of a chunk, of all. With
+    the number of the item, and dates, where `layout` says so."""
     winners: AnyArray
     """(t,) row of the winner of each site."""
     losers: AnyArray
@@ -188,6 +189,10 @@ class DuelGraph(Links):
     """Of which sides' noises the noise of each site is made; None where each has its own."""
     said: AnyArray | None = None
     """(2, t, c) columns from the D-th on of winners and losers, where rows are those of items."""
+    item: AnyArray | None = None
+    """(n,) which of `own` each row begins with, ascending; None where these are the rows."""
+    further: AnyArray | None = None
+    """(n, c) the columns from the D-th on of each row; None where `item` is."""
     passing: bool = False
     """A chunk of duels that is worked on once; rows may be equal then."""
 
@@ -208,36 +213,39 @@ class DuelGraph(Links):
         :param dated: rows get two columns more, the date of the slice of the duel and that of the
             first slice of the item. Without it dates are of no account.
         """
-        rows, row_of_item = duels.distinct_rows(numbered)
+        own, row_of_item = duels.distinct_rows(numbered)
+        more: dict[str, Any] = {}
         layout = RowLayout(duels.num_features, numbered, dated=dated is not None)
         said = duels.events.onto(row_of_item).labelled_as(labels or {})
         if said.covariates is not None:
             layout = layout._replace(covariates=said.covariates.shape[1], levels=len(said.labels))
         if dated is not None or said.covariates is not None:
-            rows, said, row_of_item = _with_sides(rows, said, row_of_item, layout, dated)
+            own, more, said, row_of_item = _with_sides(own, said, row_of_item, layout, dated)
         said = said.saying(time=None, labels=None)
         first, number = said.alike()
-        own = duels.merged.counts.astype(float)
+        count = duels.merged.counts.astype(float)
         if duels.merged.weights is not None:
-            own = own * duels.merged.weights
+            count = count * duels.merged.weights
         return cls.of_events(
-            rows,
+            own,
             said.merged(first, number),
             row_of_item=row_of_item,
             event_of_duel=number[duels.merged.rows],
-            count_of_duel=own,
+            count_of_duel=count,
             layout=layout,
+            **more,
         )
 
     @classmethod
-    def of_events(cls, rows: AnyArray, events: Answers, **more: Any) -> DuelGraph:
-        """The sites of events between some rows: one for each z behind their doors."""
+    def of_events(cls, own: AnyArray, events: Answers, **more: Any) -> DuelGraph:
+        """The sites of events between rows that are those of items, or begin with them: one for
+        each z behind their doors."""
         doors = events.doors()
         weight = events.totals[doors.event] * doors.weight
         single = len(doors.event) == len(events)
         return cls.behind(
             doors._replace(weight=weight),
-            rows,
+            own,
             events=events,
             event=None if single else doors.event,
             groups=_of_sites(events.judge, doors),
@@ -247,11 +255,11 @@ class DuelGraph(Links):
         )
 
     @classmethod
-    def behind(cls, doors: Doors, rows: AnyArray, **more: Any) -> DuelGraph:
+    def behind(cls, doors: Doors, own: AnyArray, **more: Any) -> DuelGraph:
         """The sites behind some doors, whose weight counts all copies."""
         winners, losers = np.ascontiguousarray(doors.features.T)
         return cls(
-            rows=rows,
+            own=own,
             winners=winners,
             losers=losers,
             counts=doors.weight,
@@ -286,8 +294,9 @@ class DuelGraph(Links):
             taken = {name: getattr(self, name)[number] for name in ends}
             return replace(self, **taken, counts=totals, event_of_duel=None, count_of_duel=None)
         events = self.events.take(number).saying(counts=totals, weights=None)
-        more: dict[str, Any] = {"row_of_item": self.row_of_item, "layout": self.layout}
-        found = DuelGraph.of_events(self.rows, events, **more)
+        kept = ("row_of_item", "layout", "item", "further")
+        more: dict[str, Any] = {name: getattr(self, name) for name in kept}
+        found = DuelGraph.of_events(self.own, events, **more)
         if self.blocks is None:
             return found
         return replace(found, blocks=found.of_sites(self.blocks[self.first_sites][number]))
@@ -310,9 +319,16 @@ class DuelGraph(Links):
     def of_sides(self, columns: Sequence[int]) -> AnyArray:
         """Some columns of the winner and of the loser of each site, (2, t, number of columns)."""
         if self.said is not None:
-            return self.said[..., np.asarray(columns) - self.rows.shape[1]]
-        values = self.rows[:, columns]
+            return self.said[..., np.asarray(columns) - self.own.shape[1]]
+        values = self.columns(columns)
         return np.stack([values[self.winners], values[self.losers]])
+
+    def columns(self, columns: Sequence[int]) -> AnyArray:
+        """Some columns of the rows, (n, number of columns)."""
+        first = self.own.shape[1]
+        if self.further is None or min(columns) < first:
+            return self.rows[:, columns]
+        return self.further[:, np.asarray(columns) - first]
 
     def of_sites(self, values: AnyArray) -> AnyArray:
         """Values (number of events,) of each event as those of its sites, (t,)."""
@@ -368,7 +384,15 @@ class DuelGraph(Links):
 
     @property
     def num_rows(self) -> int:
-        return len(self.rows)
+        return len(self.own if self.item is None else self.item)
+
+    @cached_property
+    def rows(self) -> AnyArray:
+        """(n, …) the rows as `layout` says; wide ones are made when they are first needed."""
+        if self.item is None:
+            return self.own
+        assert self.further is not None
+        return np.column_stack([self.own[self.item], self.further])
 
     @cached_property
     def one_sided(self) -> bool:
@@ -390,18 +414,16 @@ class DuelGraph(Links):
         adjacency = sparse.coo_matrix((ones, (winners, losers)), shape=(n, n))
         return n - int(connected_components(adjacency, directed=False)[0])
 
-    @cached_property
+    @property
     def items(self) -> tuple[AnyArray, AnyArray]:
         """Distinct rows without what is said of a duel, and which of them each row is of, (n,)."""
-        if not self.layout.covariates:
-            return self.rows, np.arange(self.num_rows)
-        return distinct(self.rows[:, : self.layout.first_covariate], 0)
+        return self.own, np.arange(self.num_rows) if self.item is None else self.item
 
     @property
     def num_items(self) -> int:
         """How many items the rows are of, whatever was said of them in each duel."""
         numbered = self.layout.numbered
-        return len(np.unique(self.rows[:, self.layout.number]) if numbered else self.items[0])
+        return len(np.unique(self.own[:, self.layout.number]) if numbered else self.own)
 
     def buckets(self, blocks: AnyArray) -> tuple[Bucket, ...]:
         """The sites of blocks (t,) as arrays of equal shape; the last layout is held."""
@@ -441,17 +463,18 @@ def noises_of(doors: Doors) -> Noises:
 
 
 def _with_sides(
-    rows: AnyArray,
+    own: AnyArray,
     said: Answers,
     row_of_item: AnyArray,
     layout: RowLayout,
     dated: Dated | None,
-) -> tuple[AnyArray, Answers, AnyArray]:
-    """Rows that hold what is said of their side too, the events between them, and the row of each
-    item (n,) where nothing is said of it, -1 where there is none."""
+) -> tuple[AnyArray, dict[str, AnyArray], Answers, AnyArray]:
+    """Rows that hold what is said of their side too: those they begin with, their `item` and
+    `further` columns; the events between them, and the row of each item (n,) where nothing is said
+    of it, -1 where there is none."""
     columns = [said.sides.astype(float)]
     if dated is not None:
-        number = rows[said.sides, layout.number].astype(np.int64)
+        number = own[said.sides, layout.number].astype(np.int64)
         dates, begin = np.repeat(dated.dates, said.sizes), dated.begin[number]
         columns += [dates, np.where(np.isnan(begin), dates, begin)]
     if said.covariates is not None:
@@ -459,12 +482,18 @@ def _with_sides(
     # Adding zero makes -0.0 and 0.0 the same row.
     keys, place = distinct(np.stack(columns, 1) + 0.0, 0)
     base = keys[:, 0].astype(np.int64)
-    plain = np.full(len(rows) + 1, -1)
+    plain = np.full(len(own) + 1, -1)
     if dated is None:  # else something is said of each
         bare = np.flatnonzero(~np.any(keys[:, 1 : 1 + layout.covariates], 1))
         plain[base[bare]] = bare
     sides = said.saying(place, covariates=None)
-    return np.column_stack([rows[base], keys[:, 1:]]), sides.in_order(), plain[row_of_item]
+    first = layout.first_covariate - own.shape[1] + 1
+    new = np.append(True, np.any(keys[1:, :first] != keys[:-1, :first], 1))  # keys ascend
+    own = np.column_stack([own[base[new]], keys[new, 1:first]])
+    further = {}
+    if said.covariates is not None:
+        further = {"item": np.cumsum(new) - 1, "further": keys[:, first:].copy()}
+    return own, further, sides.in_order(), plain[row_of_item]
 
 
 class Incidence:

@@ -19,6 +19,7 @@ from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.duels import PERSON, Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import flags_of, refuse_cells
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import AnyArray, BoolArray, IntArray, distinct, first_true, runs
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 
@@ -379,11 +380,8 @@ def split_duels(
     if max_train is not None:
         check_number("max_train", max_train, least=1, whole=True)
     t, sets, units = table.num_rows, table.sets(), units_of(table, how)
-    if units.of_items and test_fraction > 0.0 and not table.has_features:
-        raise ValueError(
-            f"The split {how!r} holds out items, of which nothing is known, as they have no "
-            "features; use duels, or a column of the duels (group:COLUMN, time:COLUMN)."
-        )
+    of_items = units.of_items and test_fraction > 0.0 and f"the split {how!r}"
+    together.check(split_of_items=of_items, items_without_features=not table.has_features)
     if test_fraction == 0.0:
         noun = table.given.noun
         all_of = f"All {t:,} {noun}" if t > 1 else f"The one {noun.removesuffix('s')}"

@@ -25,6 +25,7 @@ from sparse_prefgp.factors.sites import (
     powers_of,
     totals,
 )
+from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_number
 
 # Local sweeps of one round where they continue until the part has settled.
@@ -162,7 +163,4 @@ class PartitionedEP(Propagation):
         return MAX_LOCAL_SWEEPS if self.local_sweeps is None else self.local_sweeps
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        raise ValueError(
-            "PartitionedEP() is the engine of StreamedGP; take ParallelEP(), which ends at the "
-            "same result."
-        )
+        raise together.refused(in_memory=True, partitioned=True)

@@ -130,26 +130,31 @@ class Alternatives:
         table: Table,
         columns: ItemColumns,
         marked: Mapping[str, BoolArray] = MappingProxyType({}),
+        asked: bool = False,
     ) -> None:
-        """Refuse an item that is in a set twice, unless attributes describe it, sets of fewer than
-        two, and those in which not exactly one is marked.
+        """Refuse an item that is in a set twice, sets of fewer than two, and those in which not
+        exactly one is marked.
 
         :param marked: flags (s,) of the entries by what a marked one is: chosen, best, worst.
+        :param asked: a model is asked of them, so that rows of the table may have equal attributes.
         :raises ValueError: see above, a sentence for each mistake.
         """
         code, what, ids, mistakes = self.code, self.sets.what, self.sets.ids, Mistakes()
         key = code * len(columns.items.ids) + self.item
         order = np.argsort(key, kind="stable")
         twice = np.flatnonzero(key[order][1:] == key[order][:-1])
-        if columns.table.name == table.name:  # made of the table itself
-            twice = twice[:0]
-        for i in order[twice + 1]:
+        if asked and columns.table.name == table.name:
+            twice = twice[:0]  # the chances of two alternatives that are alike are equal
+        for first, i in np.column_stack([order[twice], order[twice + 1]]):
             item = str(columns.items.ids[self.item[i]])
             nobody = ", or leave the cells empty if 0 is nobody" if is_zero(item) else ""
+            name = f"the item {item!r}"
+            if columns.table.name == table.name:  # made of the table itself
+                name = f"the attributes of {table.row(int(self.row[first]))}"
             mistakes.add(
-                f"{begin(table.row(int(self.row[i])))} has the item {item!r} a second time in the "
-                f"{what} {str(ids[code[i]])!r}; keep one, and give every {what} an id of its own, "
-                f"also across persons{nobody}."
+                f"{begin(table.row(int(self.row[i])))} has {name} a second time in the {what} "
+                f"{str(ids[code[i]])!r}; keep one, and give every {what} an id of its own, also "
+                f"across persons{nobody}."
             )
         size = self.count()
         for few in np.flatnonzero(size < 2):

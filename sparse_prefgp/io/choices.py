@@ -195,7 +195,7 @@ def _marked(form: _Form, at_once: bool = False) -> Duels:
             mark: flags_of(table.frame[mark], mark, table.row, meaning.format(mark))
             for mark in ANSWERS[form.read.kind][1]
         }
-    shown.check(table, form.columns, marks)
+    shown.check(table, form.columns, marks, form.said.like is not None)
     first, *others = marks.values()
     level = np.where(first, 0, 1)
     for last in others:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.features import days_in, require_pandas
+from sparse_prefgp.data.features import days_in, holds_dates, require_pandas
 from sparse_prefgp.data.flags import Where, refuse_cells
 from sparse_prefgp.data.roles import DAY_FIRST, MONTH_FIRST
 from sparse_prefgp.io.files import Table, id_text
@@ -80,6 +80,13 @@ def in_iso(
     if not frame:
         return table
     return replace(table, frame=table.frame.assign(**frame), orders=orders)
+
+
+def is_dated(column: Any) -> bool:
+    """Whether most cells of a column, of which there are some, are dates in whatever form."""
+    texts = [id_text(value).strip() for value in column]
+    others = sum(map(_may_be_date, texts)) if column.dtype.kind not in "biufcmM" else 0
+    return bool(texts) and (holds_dates(column) or 2 * others > len(texts))
 
 
 def _may_be_date(value: Any) -> bool:

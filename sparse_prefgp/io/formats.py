@@ -212,7 +212,7 @@ def _read_excel(path: Path, role: str) -> Loaded:
             sheets = [str(name) for name in book.sheet_names]
             top = book.parse(0, header=None, nrows=_TOP_ROWS, dtype=object, **only_empty)
             header, merged = _header_row(top), ""
-            if header or not _is_full(top.iloc[:, 1:], 0):
+            if header or (len(top) and not _is_full(top.iloc[:, 1:], 0)):
                 merged = _merged_in_header(path, top, header)
             frame = book.parse(0, header=header, **only_empty) if len(top) else pd.DataFrame()
     except Exception as error:

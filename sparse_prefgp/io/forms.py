@@ -21,6 +21,7 @@ from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.ids import WHOLE_NUMBER
 from sparse_prefgp.io.sides import COUNT, LOSER, TIE, TIED, WINNER, often
 from sparse_prefgp.io.verdicts import Pair
+from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import Mistakes, check_choice
 from sparse_prefgp.support.options import (
     Panel,
@@ -286,11 +287,8 @@ def _refuse_idle(form: Stated, kind: str) -> None:
     for one in fields(Form):
         value = getattr(form, one.name)
         if one.name in of_others and value and not is_default(one, value):
-            option = one.name.replace("_", "-")
-            raise ValueError(
-                f"--{option} ({one.name}=) says nothing of {kind.replace('_', ' and ')}; leave it "
-                "out."
-            )
+            option = f"the option --{one.name.replace('_', '-')} ({one.name}=)"
+            raise together.refused(answers=kind.replace("_", " and "), idle_option=option)
 
 
 def load_answers(

@@ -11,15 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import (
-    FLAGGED,
-    Answers,
-    Codes,
-    Grades,
-    kinds_of,
-    kinds_of_grades,
-)
 from sparse_prefgp.data.answers import TIE as TIED
+from sparse_prefgp.data.answers import WIN, Answers, Codes, Grades, kinds_of_grades
 from sparse_prefgp.data.contexts import ItemRows, names_of_rows
 from sparse_prefgp.data.duels import Duels, check_total
 from sparse_prefgp.data.features import require_pandas
@@ -57,7 +50,8 @@ from sparse_prefgp.support.words import agreeing, and_so, counted, grouped, list
 WINNER, LOSER, COUNT = "winner", "loser", "count"
 FIRST, SECOND = "first", "second"
 ITEM_A, ITEM_B = "item_a", "item_b"
-TIE = str(FLAGGED[TIED].column)
+# A row with 1 there is a tie, and else a win.
+TIE, TIE_FLAGS = "tie", "1 for a tie and 0 for a win"
 CHOSEN = "chosen"
 _OUTCOMES = (WINNER, LOSER, TIE, CHOSEN)
 
@@ -167,32 +161,29 @@ def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) ->
     said: dict[str, Any] = {}
     with mistakes.noted():
         table.require(*([] if roles.grade is None else [roles.grade]))
-        said |= outcome_of(table.frame, roles, table.row, len(table.frame))
+        said |= outcome_of(table.frame, roles, table.row)
     with mistakes.noted():
         said |= _columns_in(table, roles)
     mistakes.stop()
     return Answers.between(sides[0], sides[1], covariate_names=roles.covariates, **said)
 
 
-def outcome_of(columns: Mapping[str, Any], roles: Roles, where: Where, size: int) -> dict[str, Any]:
+def outcome_of(columns: Mapping[str, Any], roles: Roles, where: Where) -> dict[str, Any]:
     """The kind of each of some rows, and its grade where a column says one.
 
     :param columns: of a table, or of a chunk of one, by name.
-    :raises ValueError: a flag that is neither 0 nor 1, or two that are 1, or a grade that is none,
-        with its row; grades and flags.
+    :raises ValueError: a flag that is neither 0 nor 1, or a grade that is none, with its row;
+        grades and flags.
     """
-    flagged = {i: kind for i, kind in FLAGGED.items() if kind.column in columns}
     if roles.grade is None:
-        flags = {
-            i: flags_of(columns[str(kind.column)], str(kind.column), where, kind.flags)
-            for i, kind in flagged.items()
-        }
-        return {"kind": kinds_of(flags, size, where) if flags else None}
-    for kind in flagged.values():
-        together.check(
-            grade=f"the column of grades {roles.grade!r}",
-            said_by_grades=f"the column {kind.column!r}",
-        )
+        if TIE not in columns:
+            return {"kind": None}
+        ties = flags_of(columns[TIE], TIE, where, TIE_FLAGS)
+        return {"kind": np.where(ties, TIED, WIN).astype(np.int8)}
+    together.check(
+        grade=f"the column of grades {roles.grade!r}",
+        said_by_grades=TIE in columns and f"the column {TIE!r}",
+    )
     answer = Grades.of(*grades_of(columns[roles.grade], roles.grade, where, roles.levels))
     return {"kind": kinds_of_grades(answer), "answer": answer}
 

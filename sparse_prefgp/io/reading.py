@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import FLAGGED, KINDS
+from sparse_prefgp.data.answers import KINDS
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.flags import YES_AND_NO
 from sparse_prefgp.data.roles import ORDER, columns_of_roles, order_of_dates
 from sparse_prefgp.io.columns import FeatureNames, item_columns
-from sparse_prefgp.io.dates import in_iso
+from sparse_prefgp.io.dates import in_iso, is_dated
 from sparse_prefgp.io.files import (
     Source,
     Table,
@@ -29,6 +29,7 @@ from sparse_prefgp.io.forms import DUELS, Stated, Understood, understood
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.judgements import (
     LOSER,
+    TIE,
     WINNER,
     Roles,
     columns_of_codes,
@@ -45,12 +46,15 @@ from sparse_prefgp.io.texts import Encoder, features_like, items_given
 from sparse_prefgp.io.values import named_levels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.words import agreeing, id_text
+from sparse_prefgp.support.words import agreeing, and_so, id_text
 
 # What a column calls two sides, one of which won, and the most answers that it may hold besides.
 _SIDES, _FEW = (("left", "right"), ("first", "second")), 6
 # So many answers a person, on average, tell of tastes.
 _REPEATED = 2.0
+# Cells of a column by which its kind is seen, and words of each, on average, from which on they are
+# texts.
+_LOOKED_AT, _WORDS = 100, 4.0
 
 
 def read_duels(
@@ -171,8 +175,7 @@ def read_duels(
         differences = events.covariate_differences
         assert differences is not None
         check_covariates(differences, names)
-    flags = [kind.column for kind in FLAGGED.values()]
-    used = [WINNER, LOSER, roles.count_column, *flags]
+    used = [WINNER, LOSER, roles.count_column, TIE]
     said_besides = table.frame.drop(columns=used, errors="ignore")
     unused = tuple(said_besides.columns)
     found = Duels.from_events(columns.items, events, unused_columns=unused)
@@ -182,7 +185,7 @@ def read_duels(
     found = found.using((*roles.named, *columns_of_sides((*names, *context)), *ignore, *never))
     if made.remembered or first:
         found = found.using((*hidden, *(first or "").split(" and ")))
-    untold = ties is None and grade is None and not {*flags} & {*table.frame.columns}
+    untold = ties is None and grade is None and TIE not in table.frame.columns
     if untold and not made.remembered:
         _warn_of_draws(found)
         _warn_of_answers(found)
@@ -235,6 +238,29 @@ def _asking_for_people(table: Duels) -> list[str]:
         f"People: {name!r} has {people:,} values with {each:.3g} {noun} each; --person {name} "
         "learns what each prefers besides what all do"
     ]
+
+
+def asking_for_more(table: Duels) -> list[str]:
+    """What to say of columns that nobody named and that a fit could take: dates and texts."""
+    events, found = table.given, dict[str, list[str]](dates=[], texts=[])
+    for name in (name for name in table.unused_columns if name in table.context.columns):
+        column = table.context[name].dropna().head(_LOOKED_AT)
+        if is_dated(column):
+            found["dates"].append(str(name))
+        elif column.map(lambda cell: str(cell).count(" ") + 1).mean() >= _WORDS:
+            found["texts"].append(str(name))
+    notes = []
+    if found["dates"] and events.time is None and events.person is None and events.in_pairs:
+        notes.append(
+            f"Dates: {and_so(map(repr, found['dates']))} {agreeing(len(found['dates']))} not used; "
+            f"--time {found['dates'][0]} lets utilities move in time"
+        )
+    if found["texts"]:
+        notes.append(
+            f"Texts: {and_so(map(repr, found['texts']))} {agreeing(len(found['texts']))} not used; "
+            "--text makes features of texts in a table of items (--items)"
+        )
+    return notes
 
 
 def _warn_of_draws(table: Duels) -> None:

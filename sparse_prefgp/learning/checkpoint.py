@@ -126,7 +126,7 @@ def identify(
         data = _summed_up(model.stream)
     else:
         events = model.duels.events
-        data = [model.graph.rows, events.sides, events.offsets, model.graph.counts, *events.said()]
+        data = [model.graph.own, events.sides, events.offsets, model.graph.counts, *events.said()]
     kernels = [part for part in model.submodules if isinstance(part, gpflow.kernels.Kernel)]
     parameters = sorted(gpflow.utilities.parameter_dict(model).items())
     described = [

@@ -97,6 +97,7 @@ def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
         *_about_weights(fit),
         *_about_the_kernel(fit),
         *_about_integration(fit),
+        *_about_certainty(fit),
     ]
 
 
@@ -122,6 +123,19 @@ def _about_integration(fit: Mapping[str, Any]) -> list[str]:
         *notes,
         f"{INTEGRATED}{by}.",
         *([few] if few else []),
+    ]
+
+
+def _about_certainty(fit: Mapping[str, Any]) -> list[str]:
+    """Few answers, and nothing that says how little these tell of the hyperparameters."""
+    learned, number = fit.get("learned"), fit.get("duels", FEW)
+    known = not learned or any(row["prior"] is not None for row in learned)
+    if known or "integration" in fit or number >= FEW:
+        return []
+    return [
+        f"{counted(number, fit['unit'])} tell little of the hyperparameters, which count as "
+        "certain, so that predictions may be sure of nonsense; take --priors weak, and leave out "
+        "--integrate no."
     ]
 
 
@@ -224,6 +238,8 @@ def _about_the_optimiser(fit: Mapping[str, Any], after: str) -> list[str]:
                     f", which had nearly settled: the last {WINDOW} iterations brought "
                     f"{gained:.1e} nats per {fit.get('unit', 'duel')}"
                 )
+            if fit["iterations"] > limit:
+                which = f"a stage of {which}, which took {fit['iterations']} in all"
             notes.append(f"The limit of {limit} iterations (max_iterations) ended {which}{more}.")
         else:
             notes.append(f"The optimiser{after} stopped early: {message}.")

@@ -58,6 +58,9 @@ class Objective:
     """Minus log evidence and log prior density, in nats, of one flat vector of parameters (p,), and
     what evaluations of it have cost."""
 
+    failure = "gradient of the log evidence"
+    """What was not finite at the last evaluation that failed."""
+
     def __init__(self, model: PreferenceGP | StreamedGP, variables: list[tf.Variable]) -> None:
         self._variables = variables
         self._density = model.log_prior_density
@@ -110,7 +113,10 @@ class Objective:
 
 
 class InChunks(Objective):
-    """Of all duels of a `StreamedGP`, with the exact gradient, chunk by chunk."""
+    """Of all duels of a `StreamedGP`, with the exact gradient, chunk by chunk.
+
+    Before it is used the evidence is known to be finite at the first parameters.
+    """
 
     def __init__(
         self, model: StreamedGP, progress: Callable[[StreamProgress], None] | None = None
@@ -156,8 +162,8 @@ class InMemory(Objective):
         self._loose = model.engine.with_tolerance(max(model.engine.tolerance, enough))
         self._compiled: Compiled | None = None
         self.compile_seconds = 0.0
-        # Of the last evaluation that failed: what was not finite, and TensorFlow's words if any.
-        self.failure = self.error = ""
+        # Of the last evaluation that failed: TensorFlow's words, if any.
+        self.error = ""
         self._sweeps_before = model.inference.total_sweeps
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:

@@ -42,6 +42,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import AnyArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_number
 from sparse_prefgp.support.defaults import LEAST_GAIN
+from sparse_prefgp.support.machine import release_unused
 from sparse_prefgp.support.randomness import seed_of
 
 __all__ = [
@@ -53,7 +54,7 @@ __all__ = [
     "optimise",
 ]
 
-CHUNKS, SUBSET, ALL = "chunks", "subset", "all duels"
+CHUNKS, MEMORY, SUBSET, ALL = "chunks", "memory", "subset", "all duels"
 GRADIENTS = (CHUNKS, SUBSET)
 DEFAULT_SUBSET = 20_000
 # Iterations at most, in memory and of streamed duels.
@@ -103,9 +104,10 @@ def optimise(
     :param starts: how many first parameters to try: the model's own (1, the default), and perturbed
         ones with other inducing inputs (`perturb`); the best result is kept. In memory.
     :param gradients: of a `StreamedGP`. "chunks", the default: the exact gradient of all duels,
-        summed chunk by chunk; each costs some sweeps over all of them. "subset": that of a random
-        subset in memory, with inference on all duels at the end; the report says what that cost in
-        evidence.
+        summed chunk by chunk, each of which costs some sweeps over all of them; the same in memory
+        where they fit (`StreamedGP.fits_in_memory`), as the report then says. "subset": that of a
+        random subset in memory, with inference on all duels at the end; the report says what that
+        cost in evidence.
     :param subset: rows of the subset, 20,000 by default.
     :param polish: exact iterations after those on the subset, 0 by default.
     :param rng: perturbs the starts, begun by seed 0 by default; or draws the subset.
@@ -172,7 +174,7 @@ def optimise(
         together.check(free_kernel_variance=free, free_noise_variance=True)
     if not model.trainable_variables:
         raise ValueError("The model has no trainable parameter; see gpflow.set_trainable.")
-    run = _InChunks(model, settings) if streamed else _InMemory(model, settings)
+    run = _Streamed(model, settings) if streamed else _InMemory(model, settings)
     try:
         report = run.made()
     except BaseException as error:
@@ -513,29 +515,32 @@ class _InMemory(_Run):
         return told
 
 
-class _InChunks(_Run):
-    """Streamed duels: one leg on all of them, or one on a subset and one on all after it."""
+class _Streamed(_Run):
+    """Streamed duels: one leg on all of them, or one on a subset and one on all after it.
+
+    Where all of them fit into memory, they are read once, and the leg is made there.
+    """
 
     def __init__(self, model: StreamedGP, settings: _Settings) -> None:
         if model.stream is None:
             raise together.refused(loaded=True, duels_needed="optimise")
-        self._model = model
+        self._model, self._gradients = model, settings.gradients
         self._rows: IntArray | None = None
         keeper = None
         if settings.gradients != SUBSET:
             keeper = settings.keeper(model)
-        elif model.likelihood.noise_ratio is not None:
-            raise together.refused(gradients_of_a_subset=True, noise_by_group=True)
-        elif settings.checkpoint is not None:
-            raise ValueError(
-                "Of a run on a subset nothing is kept; leave checkpoint out, or gradients of a "
-                "subset."
-            )
         else:
+            together.check(
+                gradients_of_a_subset=True,
+                noise_by_group=model.likelihood.noise_ratio is not None,
+                checkpoint=settings.checkpoint is not None,
+            )
             drawn = np.random.default_rng() if settings.rng is None else settings.rng
             self._rows = model.stream.draw(settings.subset, drawn)
-        self._objective = InChunks(model, settings.progress)
-        super().__init__(self._objective, settings, keeper)
+        whole = self._whole() if self._rows is None and model.fits_in_memory else None
+        if whole is not None:
+            self._gradients = MEMORY
+        super().__init__(whole or InChunks(model, settings.progress), settings, keeper)
         self._rebuilt_before = len(model.rebuilt)
 
     def _place(self) -> LbfgsState | None:
@@ -543,23 +548,23 @@ class _InChunks(_Run):
 
     def made(self) -> OptimisationReport:
         model, settings = self._model, self._settings
-        if np.isnan(self._reached.first[0]):
+        if self._gradients != MEMORY and np.isnan(self._reached.first[0]):
             before, evidence = model.infer(progress=settings.progress), model.log_evidence()
             if not np.isfinite(evidence):
                 raise NotFinite(
                     f"The log evidence is not finite at the first parameters ({before}); "
                     f"{REMEDIES}."
                 )
-            self._keep(RunState((evidence, self._objective.log_prior())))
+            self._keep(RunState((evidence, self._main.log_prior())))
         place, total = self._place(), model.duels.num_duels
         if place is not None:
-            self._objective.set(place.position)
+            self._main.set(place.position)
         more: dict[str, Any] = {}
         if self._rows is None:
-            self._climb(0, self._objective, settings.max_iterations, total, CHUNKS)
+            self._climb(0, self._main, settings.max_iterations, total, self._gradients)
         else:
             known = self._on_subset()
-            exact = self._climb(1, self._objective, settings.polish, total, curvature=known)
+            exact = self._climb(1, self._main, settings.polish, total, curvature=known)
             assert model.stream is not None
             more = {
                 "last_gain": None,
@@ -573,9 +578,12 @@ class _InChunks(_Run):
         first_leg = self._reached.legs[0]
         if first_leg.ended == NOT_FINITE:
             raise NotFinite(
-                "The gradient of the log evidence is not finite at the first parameters; "
-                f"{REMEDIES}."
+                f"The {self._main.failure} is not finite at the first parameters; {REMEDIES}."
             )
+        # Duels that were learned in memory need not stay there next to a chunk.
+        counts, self._main = self._main.counts, InChunks(model)
+        self._main.count_from(counts)
+        release_unused()
         inference = model.infer(restart=True, progress=settings.progress)
         death, ends = death_in(model), limits_of(model)
         if death is not None:
@@ -586,7 +594,7 @@ class _InChunks(_Run):
             total,
             inference,
             model.log_evidence(),
-            gradients=settings.gradients,
+            gradients=self._gradients,
             rebuilt=model.rebuilt[self._rebuilt_before :],
             limits=ends,
             **more,
@@ -596,15 +604,31 @@ class _InChunks(_Run):
         """Climb on the subset, moving the parameters of the model itself; what that teaches of the
         curvature of all duels."""
         model, settings = self._model, self._settings
-        assert model.stream is not None and self._rows is not None
-        duels = model.stream.take(self._rows)
-        engine = ParallelEP(tolerance=model.engine.tolerance)
-        part = replace_answers(model, duels, engine=engine, shared=True)
+        assert self._rows is not None
+        part = self._in_memory(self._rows)
         objective = InMemory(part, list(model.trainable_variables))
-        number = duels.num_duels
+        number = part.duels.num_duels
         leg = self._climb(0, objective, settings.max_iterations, number, SUBSET)
         objective.close()
         self._reached = replace(self._reached, per_duel=part.log_evidence() / number)
         # Curvature grows with the number of duels.
         share = number / model.duels.num_duels
         return Curvature(leg.curvature.steps, leg.curvature.changes / share)
+
+    def _whole(self) -> InMemory | None:
+        """Of all duels in memory; None where those who judge come there in another order, and have
+        parameters of their own."""
+        variables = list(self._model.trainable_variables)
+        assert self._model.stream is not None
+        whole = self._in_memory(np.arange(self._model.stream.num_rows))
+        shared = {*map(id, variables)} == {*map(id, whole.trainable_variables)}
+        return InMemory(whole, variables) if shared else None
+
+    def _in_memory(self, rows: IntArray) -> PreferenceGP:
+        """A model of some rows whose parameters are those of the model itself."""
+        model = self._model
+        assert model.stream is not None
+        duels, engine = model.stream.take(rows), model.engine
+        release_unused()
+        alike = ParallelEP(engine.damping, engine.tolerance, engine.max_sweeps)
+        return replace_answers(model, duels, engine=alike, shared=True)

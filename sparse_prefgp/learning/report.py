@@ -20,14 +20,14 @@ class Progress:
     gradient_norm: float
     """The largest component, in unconstrained units."""
     sweeps: int
-    """So far; 0 for a stream."""
+    """So far; 0 from chunks."""
     seconds: float
     """Since the start."""
     start: int = 1
     """Number of the present start, of `starts`, from 1."""
     starts: int = 1
     of: str = "all duels"
-    """One of "all duels", "chunks" (all of a stream) or "subset"."""
+    """One of "all duels", and of a stream "chunks", "memory" (all of it as well) or "subset"."""
     per_duel: float = float("nan")
     """Log evidence per duel of these duels."""
 
@@ -106,7 +106,8 @@ class OptimisationReport:
     `starts`.
     """
     gradients: str | None = None
-    """Either "chunks" or "subset" for streamed duels; None in memory."""
+    """Of streamed duels "chunks", "memory" (all of them were read into it) or "subset"; else None.
+    """
     subset: int | None = None
     """How many rows the subset has that gradients are drawn from; None for chunks."""
     subset_per_duel: float | None = None
@@ -166,7 +167,7 @@ class OptimisationReport:
         """How it went, without what there is to know about it."""
         spent = f"{self.evaluations} evaluations, {self.sweeps} sweeps"
         if self.gradients is not None:
-            how = "exact gradients from chunks"
+            how = f"exact gradients {'in memory' if self.gradients == 'memory' else 'from chunks'}"
             if self.subset is not None:
                 how = f"gradients from {self.subset:,} random rows"
             spent = f"{how}, {self.evaluations} evaluations of all duels"

@@ -12,6 +12,7 @@ from scipy import optimize
 
 from sparse_prefgp.models.likelihood import MARGIN_ONLY
 from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 # How far beyond the differences, in their sd, a margin may lie.
@@ -45,11 +46,8 @@ def fit_tie_margin(model: PreferenceGP) -> TieFit:
 
     :raises ValueError: a model whose ties tell of the utilities too.
     """
-    if model.likelihood.ties != MARGIN_ONLY or model.likelihood.margin is None:
-        raise ValueError(
-            "The ties of this model tell of its utilities too; make it with "
-            'Probit(ties="margin-only").'
-        )
+    apart = model.likelihood.ties == MARGIN_ONLY and model.likelihood.margin is not None
+    together.check(ties_in_utilities=not apart, tie_margin=True)
     seen = _Seen.of(model)
     least, most = 1e-6 * seen.sd.min(), np.max(np.abs(seen.mean) + _REACH * seen.sd)
     found = optimize.minimize_scalar(

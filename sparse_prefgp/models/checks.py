@@ -107,7 +107,7 @@ def check_together(
 ) -> None:
     """Refuse a model of what does not go together.
 
-    :param approximation: None for the default.
+    :param approximation: None for the default, which goes with all but effects by a kernel.
     :param duels: `Duels`, or what stands for them where they are streamed.
     :param people: of the duels; None where they are nobody's.
     :param about: sets.
@@ -119,19 +119,18 @@ def check_together(
     things = things_of(approximation, kernel, engine, terms, likelihood)
     for term in terms:
         things |= term.things(duels)
-    tastes, effects = [x.kernel for x in terms if isinstance(x, Taste)], unheld_kernels(kernel)
+    tastes = [term.kernel for term in terms if isinstance(term, Taste)]
     of_tastes = {id(parameter) for taste in tastes for parameter in taste.parameters}
     things |= {
         "item_effects": any(map(item_effects, (kernel, *tastes))),
         "levels_of_items": any(isinstance(part, ItemEffect) for part in parts_of(kernel)),
-        "effects_by_kernel": effects and f"ItemTimes of {type(effects[0]).__name__}",
+        "effects_by_kernel": effects_by_kernel(kernel),
         "effects_of_items_alone": feature_part(kernel) is None
         and "a kernel of effects of items alone",
         "shared_parameters": any(id(one) in of_tastes for one in kernel.parameters),
         "duels_without_dates": duels.times is None,
         "duels_of_nobody": people is None,
-        "sets": about.any,
-        "shares_of_answers": about.odd and f"the weight {about.odd:g} of an answer about a set",
+        **about.things(),
         "margins_or_ties": likelihood.margin is not None or about.others,
         "ties": tied and f"{duels.num_ties or 'levels with'} ties",
         "levels_without_a_tie": even,
@@ -141,6 +140,11 @@ def check_together(
         "grades": levels is not None and len(levels) > 3,
     }
     together.check(**things | more)
+
+
+def effects_by_kernel(kernel: gpflow.kernels.Kernel) -> str:
+    """What effects of items by a kernel without finitely many features are called, if any are."""
+    return "".join(f"ItemTimes of {type(one).__name__}" for one in unheld_kernels(kernel)[:1])
 
 
 def things_of(
@@ -184,15 +188,6 @@ def of_engine(engine: Any) -> dict[str, Any]:
         "one_by_one": engine.one_by_one and name,
         "logistic": not engine.link_function.has_normal_noise and f"logistic noise ({engine!r})",
         "own_noise": getattr(engine, "site_power", None) != 1.0 and name,
-    }
-
-
-def of_noises(graph: DuelGraph) -> dict[str, Any]:
-    """Which noises the sites of a model have, by the names of `together.TABLE`."""
-    own = None if graph.noises is None else graph.noises.own
-    return {
-        "sets": own is not None,
-        "best_and_worst_at_once": own is not None and bool(np.any(own == 0.0)),
     }
 
 

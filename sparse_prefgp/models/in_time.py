@@ -176,7 +176,8 @@ class InTimeModel(Generic[M]):
                 raise ValueError(
                     f"Row {i} asks for {item} on {date_text(date[i])}, before its first duel on "
                     f"{date_text(first[i])}, where a Wiener process of its own begins; ask for a "
-                    "later date, or take a kernel that has always been, such as Matern12()."
+                    "later date, or take a kernel that has always been, such as Matern12() "
+                    '(--kernel "item-in-time(matern12)").'
                 )
             date = np.maximum(date, begin)
         return tf.constant(np.stack([date, begin], 1), inputs.dtype)
@@ -220,13 +221,9 @@ class InTimeModel(Generic[M]):
         :param active_within: years after its last duel for which an item counts as active.
         :raises ValueError: items in contexts; dates that are none, or of nobody.
         """
-        self.model.allow(trajectories=True)
         duels = self.model.duels
-        if duels.item_rows is not None and duels.item_rows.columns:
-            raise ValueError(
-                "The items of the model stand in contexts, at which a trajectory is an average; "
-                "take spg.analysis.history.history(model, names)."
-            )
+        contexts = duels.item_rows is not None and bool(duels.item_rows.columns)
+        self.model.allow(trajectories=True, trajectory=True, contexts=contexts)
         given, n = np.asarray(items), duels.num_items
         for i in given[(given < 0) | (given >= n)][:1]:
             raise ValueError(f"items has {i}, which is no row of the items; give 0 to {n - 1}.")

@@ -16,6 +16,7 @@ from sparse_prefgp.models.known import Written
 from sparse_prefgp.models.likelihood import usual
 from sparse_prefgp.models.parameters import assign_flat, flat_values
 from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.normals import Normals
 
@@ -60,10 +61,7 @@ class MixedPosterior:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # Python asks for some that there need not be
             raise AttributeError(name)
-        raise ValueError(
-            f"The {name} of a posterior is asked of one set of hyperparameters, and these are "
-            "integrated out; ask the model at the mode (model.at_mode)."
-        )
+        raise together.refused(integrate=True, one_posterior=f"the {name} of one posterior")
 
     @property
     def in_one(self) -> bool:

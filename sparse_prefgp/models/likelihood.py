@@ -19,6 +19,7 @@ from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, duel_noise, rati
 from sparse_prefgp.models.known import described_by
 from sparse_prefgp.models.parameters import LogParameter, take_by_name
 from sparse_prefgp.models.seen import KnownDuels
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
 from sparse_prefgp.support.words import shortened
@@ -165,10 +166,8 @@ class Probit(gpflow.Module):
         elif isinstance(cuts, int | np.integer):
             cuts = [FIRST_STEP] * (int(cuts) - 1)
         steps = np.atleast_1d(np.asarray(cuts)).tolist()
-        if steps and used is None:
-            raise ValueError(
-                f"cuts is {shortened(self.cuts)}, but no duel has a grade; leave it out."
-            )
+        cuts = bool(steps) and f"cuts={shortened(self.cuts)}"
+        together.check(cuts=cuts, duels_without_grades=used is None)
         if len(steps) != wanted:
             raise ValueError(
                 f"cuts has {len(steps)} steps, but the grades have {wanted + 1} levels on either "

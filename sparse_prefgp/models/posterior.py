@@ -17,6 +17,7 @@ from sparse_prefgp.covariances.base import PosteriorTerms, WholeTerms
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
 from sparse_prefgp.models.pair_posterior import PairPosterior
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
 from sparse_prefgp.support.words import some_of
@@ -124,10 +125,7 @@ class Posterior:
         :raises ValueError: another approximation, or no such block.
         """
         if self.blocks is None:
-            raise ValueError(
-                "The model has no blocks that an item could join; use PITC(blocks), or predict_f "
-                "and predict_duel."
-            )
+            raise together.refused(no_blocks=True, joining="an item that joins one")
         labels = self.blocks.prior.labels
         wanted = block.item() if isinstance(block, np.generic) else block
         # True == 1, but is not a label.

@@ -7,7 +7,6 @@ import dataclasses
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import gpflow
@@ -54,10 +53,10 @@ from sparse_prefgp.models.checks import (
     check_time_memory,
     check_together,
     checked_terms,
+    effects_by_kernel,
     inducing_points,
     likelihood_of,
     of_engine,
-    of_noises,
     scale_is_free,
     warn_of_cancelling,
 )
@@ -136,17 +135,16 @@ class PreferenceGP(DuelGP):
         check_parts(kernel, mean_function, approximation or Exact(), engine, duels)
         warn_of_cancelling(kernel)
         likelihood, terms = likelihood_of(likelihood, noise_variance), checked_terms(terms)
-        check = partial(
-            check_together,
-            kernel=kernel,
-            engine=engine,
-            duels=duels,
-            terms=terms,
-            likelihood=likelihood,
+        check_together(
+            approximation,
+            kernel,
+            engine,
+            duels,
+            terms,
+            likelihood,
             people=duels.people_names,
             about=duels.events.about_sets,
         )
-        check(approximation)
         self.terms = Terms.of(terms, duels)
         taste = self.terms.taste
         pairs = pair_effect(kernel)
@@ -167,7 +165,8 @@ class PreferenceGP(DuelGP):
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
             small = exact_in_time(kernel) if term is not None else small
             approximation = Exact() if small or feature_part(kernel) is None else VFE()
-        check(approximation, **of_noises(full))
+            inducing = approximation.needs_inducing and "the inducing inputs of VFE"
+            together.check(effects_by_kernel=effects_by_kernel(kernel), inducing=inducing)
         self.kernel, self.mean_function = kernel, mean_function
         self.likelihood = likelihood.on(duels)
         if taste is not None:
@@ -223,7 +222,7 @@ class PreferenceGP(DuelGP):
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
-        self.allow(**of_engine(engine), **of_noises(self.graph))
+        self.allow(**of_engine(engine), **self.duels.events.about_sets.things())
         if self.graph.noises is not None and engine.one_by_one != self._engine.one_by_one:
             graph = _used(self.all_duels, self.approximation, engine, self.terms.taste is not None)
             self._given = dataclasses.replace(self._given, graph=graph)
@@ -244,11 +243,8 @@ class PreferenceGP(DuelGP):
 
         :raises ValueError: the sites of a filter, at which it is none.
         """
-        if self._inferred().result.status is Status.FILTERED:
-            raise ValueError(
-                "The sites are those of a filter, at which the log evidence is none; look at the "
-                "log predictive of the filter, or infer(restart=True) first."
-            )
+        filtered = self._inferred().result.status is Status.FILTERED
+        together.check(filtered=filtered, log_evidence=True)
         return super().log_evidence()
 
     @property

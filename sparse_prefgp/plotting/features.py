@@ -23,6 +23,7 @@ from sparse_prefgp.plotting.canvas import (
     shortened_name,
     utility_label,
 )
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.randomness import generator
@@ -130,8 +131,7 @@ def relevance(
     :raises ValueError: fewer than 1 feature asked for; items without features.
     """
     top = whole_number("top", top, 1)
-    if not model.duels.num_features:
-        raise ValueError("The items have no features to show; plot utilities in their place.")
+    together.check(items_without_features=not model.duels.num_features, picture_of_features=True)
     names, values = feature_relevance(model, rng=rng) if found is None else found
     order = np.argsort(-values, kind="stable")[:top]
     ax = axes_or_new(ax, len(order))

@@ -25,6 +25,7 @@ from sparse_prefgp.plotting.canvas import (
 )
 from sparse_prefgp.plotting.features import compared_items, feature_scales
 from sparse_prefgp.plotting.quality import Z_95
+from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.randomness import generator
 
@@ -133,10 +134,8 @@ def inducing_inputs(
 
     Z = inducing_points(model)
     if Z is None:
-        raise ValueError(
-            f"The approximation {model.approximation!r} has no inducing inputs; draw them of "
-            "another, such as VFE()."
-        )
+        approximation = f"the approximation {model.approximation!r}"
+        raise together.refused(no_inducing=approximation, picture_of_inputs=True)
     rows = compared_items(model.duels)
     items = seen_by_inducing(model.kernel, model.duels.items[rows])
     projected = isinstance(model.inducing_variable, ProjectedPoints)

@@ -170,13 +170,8 @@ def check_against_sampling(
     """
     check_kind("model", model, BayesianModel, "a PreferenceGP")
     assert model.graph is not None  # refuses a stream
-    model.allow(check_against_sampling=True)
+    model.allow(check_against_sampling=True, view=model.view is not type(model).view)
     model = model.at_mode  # whose posterior it is that is checked
-    if model.view is not type(model).view:
-        raise ValueError(
-            "This is a view of a model (of_person, meet, at), and draws are of the model; check "
-            "that one, with people= where the new pairs are somebody's."
-        )
     if (rng is None) == (draws is None):
         raise ValueError(
             "Give rng, such as np.random.default_rng(0), to draw, or draws that there are already."

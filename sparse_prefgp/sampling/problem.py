@@ -127,7 +127,9 @@ def by_person(problem: DuelProblem) -> DuelProblem:
     return problem._replace(
         graph=replace(
             graph,
-            rows=np.column_stack([graph.rows[row], person]),
+            own=np.column_stack([graph.rows[row], person]),
+            item=None,
+            further=None,
             winners=winners,
             losers=losers,
             row_of_item=np.full(len(graph.row_of_item), -1),

@@ -39,6 +39,38 @@ CALLED = {
     "effects_by_kernel": "effects of items by a kernel without features (ItemTimes)",
     "broken_weights": "weights that are not whole numbers",
     "choice": "the probability of an answer",
+    "seeds": "seeds of a study",
+    "made_duels": "duels of a study that are made (made:)",
+    "split_but_by_items": "a split that is not by items",
+    "targets": "duels from targets (regression:)",
+    "no_targets": "duels that are not from targets",
+    "standard_parts": "the parts of a data set (standard: true)",
+    "gold": "gold duels (test: gold)",
+    "values_of_terms": "values of kernel terms (at:)",
+    "idle_option": "an option of other answers",
+    "cuts": "cuts (Probit(cuts=))",
+    "ties_in_utilities": "ties that tell of utilities too",
+    "tie_margin": "a margin that is found alone (fit_tie_margin)",
+    "joining": "what joins a block",
+    "sites_here": "a model in this process (in_memory)",
+    "audit": "an audit",
+    "leaderboard": "a leaderboard",
+    "later_duels": "duels that are all later than those that were learned from",
+    "features_for_ids": "features in place of ids",
+    "plane": "worth on a plane (worth)",
+    "unmeasured": "features without units",
+    "first_round": "a first round (--first-round)",
+    "choosing": "an option of how a model chooses",
+    "trajectory": "a trajectory of rows (in_time.trajectories)",
+    "judges_apart": "figures of each judge",
+    "rows_of_sets": "rows of sets (sets=, chosen=, names=)",
+    "partitioned": "the engine PartitionedEP()",
+    "beyond_numbers": "features that are made of more than numbers",
+    "dataset": "a tf.data.Dataset",
+    "features": "a choice of features (features=)",
+    "resume": "a comparison that is resumed (resume=True)",
+    "view": "a view of a model (of_person, meet, at)",
+    "filtered": "sites of a filter",
     "worth": "what a question is worth",
     "gain": "the gain of inducing inputs",
     "contexts": "items in contexts",
@@ -149,6 +181,7 @@ IN_CHUNKS = "that is for duels in memory; leave it out"
 TABLE: dict[str, dict[str, str]] = {
     "answers": {
         "ahead": f"these are of duels; {LEAVE}",
+        "idle_option": "it says nothing of these; leave it out",
         **dict.fromkeys(("labels", "dated_duels"), "make a model of all of them"),
     },
     "in_time": {
@@ -233,6 +266,8 @@ TABLE: dict[str, dict[str, str]] = {
         "gradients_of_a_subset": f"a subset may lack some who judge; {LEAVE}",
     },
     "own_cuts": dict.fromkeys(("one_noise", "duels_without_ties"), LEAVE),
+    "cuts": {"duels_without_grades": LEAVE},
+    "ties_in_utilities": {"tie_margin": 'make the model with Probit(ties="margin-only")'},
     "entry_level": {
         "duels_without_dates": "name their dates (times=, --time, columns=, --columns)",
         "still": "leave it out, or add ItemInTime(spg.markov.Wiener()) to the kernel",
@@ -244,6 +279,7 @@ TABLE: dict[str, dict[str, str]] = {
     "coefficients": {"no_covariates": "give them (Duels(…, covariates=…))"},
     "people_variance": {"no_tastes_by_features": LEAVE},
     "integrate": {
+        "one_posterior": "ask the model at the mode (model.at_mode)",
         "dated_fit": f"that was not tried; {LEAVE}",
         "in_time": f"that was not tried; {LEAVE}",
     },
@@ -251,13 +287,24 @@ TABLE: dict[str, dict[str, str]] = {
     "no_kernel": {"features_of_items": "give one, such as gpflow.kernels.Matern52()"},
     "items_without_features": {
         "kernel_of_features": "leave it out, for an effect of each item, or give items with "
-        "features"
+        "features",
+        "split_of_items": "nothing is known of those held out; use duels, or a column of the duels "
+        "(group:COLUMN, time:COLUMN)",
+        "picture_of_features": "plot utilities in their place",
+    },
+    "features_of_contexts": {
+        "kernel_of_features": "they tell no items apart; give each an effect too (--kernel "
+        "item+linear), or items with features"
     },
     "effects_of_items_alone": {"inducing": NOTHING, "inducing_variable": NOTHING},
     "effects_by_kernel": {"inducing": f"use Exact() (--approximation exact), or {FINITE}"},
     "no_inducing": {
         "inducing_variable": "take another, such as VFE() (vfe)",
         "gain": "make the model with VFE()",
+        "picture_of_inputs": "draw them of another, such as VFE()",
+    },
+    "no_blocks": {
+        "joining": "leave them out (predict_f, predict_duel), or make the model with PITC(blocks)"
     },
     "inducing": {"no_inducing_variable": "give inducing_variable, (m, D)"},
     "streamed": {
@@ -271,7 +318,11 @@ TABLE: dict[str, dict[str, str]] = {
         "powers_of_sites": "use PartitionedEP(), for EP",
     },
     "tastes_of_streamed_duels": {"blocks": "a block is made of each person; take VFE()"},
-    "sites": {"scheduler": f"they stay in the memory of the workers; {LEAVE}"},
+    "scheduler": {
+        "sites": f"they stay in the memory of the workers; {LEAVE}",
+        "sites_here": "they are in the memory of the workers; leave the scheduler out",
+        "held_here": "write the duels to Parquet files, or leave the scheduler out",
+    },
     "timeout": {"no_scheduler": f"there is nothing to wait for; {LEAVE}"},
     "chunks": {
         "blocks": "fit reads none from a stream; leave out stream, or take StreamedGP(duels, "
@@ -282,7 +333,43 @@ TABLE: dict[str, dict[str, str]] = {
         "items_without_features": "leave out stream, for an effect of each item",
         **dict.fromkeys((*IN_MEMORY, *OF_TABLES, "auto", "auto_inducing"), TAKE_OUT),
     },
-    "stated_split": dict.fromkeys(("test_fraction", "folds"), LEAVE),
+    "stated_split": {
+        **dict.fromkeys(("test_fraction", "folds"), LEAVE),
+        "seeds": "it is the same for every seed; give by: duels, items, group:COLUMN or "
+        "time:COLUMN",
+    },
+    "made_duels": {"split_by_a_column": "they have no such column; give by: duels or by: items"},
+    "targets": {"split_but_by_items": "give by: items"},
+    "standard_parts": {"no_targets": "give test_fraction"},
+    "gold": {
+        "split_of_the_same_pairs": "the same pairs would be in both parts; give by: items or by: "
+        "group:COLUMN"
+    },
+    "fixed_hyperparameters": {
+        "no_exact_reference": "they are those of the exact model; set exact_reference: true, or "
+        "give values under at"
+    },
+    "values_of_terms": {
+        "special_kernel": "only kernels without columns, products and additive terms take them; "
+        "leave at out"
+    },
+    "leaderboard": {"sets": "it is of battles of two models each; fit takes the others"},
+    "audit": dict.fromkeys(
+        (
+            "sets",
+            "grades",
+            "weights",
+            "other_terms",
+            "in_time",
+            "mean_function",
+            "margin_only",
+            "logistic",
+            "no_exact_inference",
+            "no_item_effects",
+        ),
+        "it is of a board: wins and ties between items with effects, with covariates and leans; "
+        "fit one (kernel='item')",
+    ),
     "comparison": {
         "items_without_features": "there is one model, an effect of each item; fit that",
         "grades": f"it scores which side won; {LEAVE}",
@@ -306,6 +393,10 @@ TABLE: dict[str, dict[str, str]] = {
         "in_time": "a threshold holds for duels drawn like those tested, and later ones are not; "
         "fit without dates, with duels held out at random",
         "streamed": "which duels were learned from is not known of a stream; read them into memory",
+        "later_duels": "a threshold holds for duels drawn like those tested; give some that were "
+        "held out at random (fit --split duels), or leave the risk out (--risk, risk=)",
+        "known_duels": "the model is surer of these than of new ones; give duels that it has not "
+        "seen, or leave the risk out (--risk, risk=)",
     },
     "no_risk": {"task": "give the risk that is borne (--risk, risk=)"},
     "trust": {
@@ -319,8 +410,19 @@ TABLE: dict[str, dict[str, str]] = {
         "contexts": "the first ones are items, whatever the context; ask the pairs of settled, "
         "which are settled.csv of a board, from the first row on, or take another score"
     },
-    "prices": {"one_noise": "leave them out, or fit with noise by judge (--noise-by)"},
-    "context": dict.fromkeys(("pairs", "no_contexts"), "leave it out (--at)"),
+    "prices": {
+        "one_noise": "leave them out, or fit with noise by judge (--noise-by)",
+        "one_judge": "name the column that says who judged (--judge), or leave the prices out",
+    },
+    "context": dict.fromkeys(
+        ("pairs", "no_contexts", "context_columns", "features_for_ids"), "leave it out (at=, --at)"
+    ),
+    "history": {"date": "it is of many; leave it out (--at)"},
+    "plane": {"unmeasured": "ask by item (by_item=True, --by-item)"},
+    "first_round": {
+        "choosing": "a first round is of balanced random pairs; leave it out, or give a model "
+        "(--model)"
+    },
     "no_pairs": {"column": "leave it out"},
     "broken_weights": dict.fromkeys(
         ("subset", "sampling"), "that draws whole duels; leave the weights out"
@@ -332,11 +434,16 @@ TABLE: dict[str, dict[str, str]] = {
     "contexts": {
         "answers": "give features to model.predict_choice",
         "meeting": "fit again with the duels of the person",
+        "trajectory": "a trajectory is an average of these; take spg.analysis.history.history",
     },
-    "groups": {
-        "one_noise": 'leave it out, or take Probit(by="judge")',
+    "one_noise": {
+        "groups": 'leave it out, or take Probit(by="judge")',
+        "judges_apart": "fit with noise by judge (--noise-by, noise_by=)",
     },
-    "duels_object": dict.fromkeys(("items", "column"), TABLES),
+    "duels_object": {
+        **dict.fromkeys(("items", "column"), TABLES),
+        "rows_of_sets": "they say themselves what was chosen; leave it out",
+    },
     "compiled": dict.fromkeys(
         ("people", "choice", "streamed", "in_time", "covariates", "date", "groups"),
         "call it outside of tf.function (compile=False), or export the model (export_saved_model)",
@@ -347,7 +454,11 @@ TABLE: dict[str, dict[str, str]] = {
     ),
     "loaded": {"duels_needed": "make a StreamedGP of the stream"},
     "gap": {"no_gap": 'use FITC() or DTC(), or the criterion "residual"'},
-    "in_memory": dict.fromkeys(("gradients", "subset_rows", "polish", "progress"), STREAMED),
+    "in_memory": {
+        **dict.fromkeys(("gradients", "subset_rows", "polish", "progress"), STREAMED),
+        "partitioned": "take ParallelEP(), which ends at the same result",
+    },
+    "gradients_of_a_subset": {"checkpoint": f"nothing is kept of such a run; {LEAVE}"},
     "features_of_people": {
         "no_features_of_people": "leave them out, or fit with features of all (--people)",
         "duels_of_nobody": "name the person of each (people=, --person)",
@@ -377,10 +488,24 @@ TABLE: dict[str, dict[str, str]] = {
         "named_items": "give items=, or features of both sides, such as winner_age and loser_age",
         "texts": "give a table of items with an id and the texts",
     },
-    "features_of_sides": {"items": "leave the items out, or name them (winner, loser)"},
+    "features_of_sides": {
+        "items": "leave the items out, or name them (winner, loser)",
+        "own_items": "there are none; give items (items=, --items)",
+        "beyond_numbers": "give duels between items",
+    },
+    "ids_of_items": {"array_of_items": "give a table of raw items with an id column"},
+    "dataset": {"features": "choose them with dataset.map"},
+    "resume": {"no_checkpoint": "give checkpoint="},
+    "report": {"no_folder": "give out, to write it to"},
+    "check_against_sampling": {
+        "view": "draws are of the model; check that one, with people= where the new pairs are "
+        "somebody's"
+    },
+    "filtered": {
+        "log_evidence": "look at the log predictive of the filter, or infer(restart=True) first"
+    },
     "asked_features": {"items_without_features": "give a table with that column (--items)"},
     "no_texts": {"text_features": "name one"},
-    "scheduler": {"held_here": "write the duels to Parquet files, or leave the scheduler out"},
     "free_kernel_variance": {
         "free_noise_variance": "duels determine only their ratio; fix one with "
         "gpflow.set_trainable, or pass free_scale=True for duels in memory"

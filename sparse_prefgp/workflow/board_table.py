@@ -21,10 +21,11 @@ from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.forms import Form, Stated, load_answers
 from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.sides import SIDE
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.options import several
-from sparse_prefgp.support.words import agreeing, counted, shortened, some_of
+from sparse_prefgp.support.words import agreeing, and_so, counted, shortened, some_of
 from sparse_prefgp.workflow.fit_sources import Sources
 
 # A board of a category takes so many battles at least, on average; and so many have a board each.
@@ -136,18 +137,22 @@ class Battles:
             context=() if category is None else (category,),
             **self.form,
         ).table("duels")
-        if found.given.has_sets:
-            raise ValueError(
-                f"{self.table.name} holds choices or rankings; a leaderboard is of battles of two "
-                "models each (fit takes the others)."
-            )
+        sets = found.given.has_sets and f"{found.given.noun} of sets (in {self.table.name})"
+        together.check(leaderboard=True, sets=sets)
         if found.read_as is None:
             return found
+        read = next((x for x, name in found.read_as.columns.items() if name == self.by), None)
+        if read is not None:
+            raise ValueError(
+                f"The column {self.by!r} of kinds is read as the {read}; choose another (--by)."
+            )
         told = [
-            f"{role.capitalize()}: {column} ({counted(self.labels(column), 'label')})"
+            f"{role.capitalize()}: {column} ({self._extent(column)})"
             for role, column in vars(self.roles).items()
             if column is not None
         ]
+        if category is None:
+            told.append("Category: no column says what a battle is about (--category)")
         if judge is None:
             told.append("Judge: no column says who judged (--judge)")
         elif not self.has_judges:
@@ -168,6 +173,14 @@ class Battles:
         with warnings.catch_warnings():  # what there is to say was said as the table was opened
             warnings.simplefilter("ignore")
             return _days(self._with(frame).table, self.roles.date)
+
+    def _extent(self, column: str) -> str:
+        """How many labels a column has, or its first and last date."""
+        days = self.days(self.table.frame) if column == self.roles.date else None
+        if days is None:
+            return counted(self.labels(column), "label")
+        first, last = (np.datetime64(int(day // 1), "D") for day in (days.min(), days.max()))
+        return f"{first} to {last}"
 
     def texts(self, column: str) -> Any:
         """Labels of a column, as a series of texts."""
@@ -343,17 +356,42 @@ def odd_of(battles: Battles, table: Duels) -> list[str]:
             )
     if len(battles.table.frame) != table.num_rows:
         return notes
-    for column, what in ((battles.roles.judge, "judge"), (battles.roles.task, "task")):
+    for column, what, so in (
+        (battles.roles.judge, "judge", "what noise that is, the others and the prior say"),
+        (battles.roles.task, "task", "no two votes can be compared there"),
+    ):
         if column is None:
             continue
         votes = battles.texts(column).value_counts()
         once = int((votes == 1).sum())
         if once:
-            notes.append(
-                f"{once:,} of {counted(len(votes), what)} {agreeing(once, 'has', 'have')} one vote."
-            )
-    notes += _swapped(battles, table, ends)
-    return notes
+            has = agreeing(once, "has", "have")
+            notes.append(f"{once:,} of {counted(len(votes), what)} {has} one vote: {so}.")
+    return [*notes, *_swapped(battles, table, ends), *_repeated(battles, table)]
+
+
+def _repeated(battles: Battles, table: Duels) -> list[str]:
+    """On votes that may be copies of others, as far as columns can tell a second look apart."""
+    roles = battles.roles
+    if roles.date is None and (roles.judge is None or roles.task is None):
+        return []
+    said, covariates = table.given, table.given.covariate_differences
+    keys = {"kind": said.kind, **dict(enumerate(said.pairs.T))}
+    if covariates is not None:
+        keys |= {f"covariate {i}": column for i, column in enumerate(covariates.T)}
+    columns = [name for name in vars(roles).values() if name is not None]
+    votes = (
+        require_pandas().DataFrame(keys).assign(**{x: battles.texts(x).to_numpy() for x in columns})
+    )
+    number = int(votes.duplicated().sum())
+    if not number:
+        return []
+    what = and_so([what for what, name in vars(roles).items() if name is not None])
+    says = agreeing(number, "repeats an earlier one", "repeat earlier ones")
+    return [
+        f"{counted(number, 'vote')} {says}, in models, verdict, {what}, and "
+        f"{agreeing(number, 'counts', 'count')} again; leave copies out."
+    ]
 
 
 def _swapped(battles: Battles, table: Duels, ends: IntArray) -> list[str]:

@@ -331,8 +331,7 @@ def compare(
     if rng is not None:
         options["seed"] = seed_of(rng)
     settings = settings_from(CompareSettings, settings, options, "a comparison")
-    if resume and checkpoint is None:
-        raise ValueError("resume=True needs the file of a checkpoint; give checkpoint=.")
+    together.check(resume=resume, no_checkpoint=checkpoint is None)
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
     refuse_without_features(duels)
     drawn = default_rng(settings.seed)

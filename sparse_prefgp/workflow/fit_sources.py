@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from sparse_prefgp.io.forms import (
     load_answers,
     understood,
 )
+from sparse_prefgp.io.reading import asking_for_more
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.io.streams import PARQUET, holds_duels, is_stream
 from sparse_prefgp.io.texts import items_given
@@ -251,7 +252,10 @@ class Sources(Form):
         name = self._given()
         if settings.stream and self.can_stream:
             return self._stream(progress)
-        return self.table(settings.split, name)
+        table = self.table(settings.split, name)
+        if table.read_as is None:
+            return table
+        return replace(table, read_as=table.read_as.noting(*asking_for_more(table)))
 
     def table(self, split: str, name: str | None = None) -> Duels:
         """All of them in memory, as `read`."""
@@ -303,10 +307,9 @@ class Sources(Form):
                 and kind not in needs
                 and not is_default(one, getattr(self, one.name))
             ):
-                raise ValueError(
-                    f"{table.name} holds {kind.replace('_', ' and ')}, for which "
-                    f"--{dashed(one.name)} means nothing; leave it out."
-                )
+                answers = f"{kind.replace('_', ' and ')} (in {table.name})"
+                option = f"the option --{dashed(one.name)}"
+                raise together.refused(answers=answers, idle_option=option)
         if two is not None:  # which is settled once
             return understood(table, stated, kind, two=two), kind
         return table, kind

@@ -18,6 +18,8 @@ from sparse_prefgp.workflow.comparison import candidates_table
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.ranking import Ranking
 
+# How the fact begins that names the kernel.
+KERNEL = "Kernel"
 # Files that sentences name.
 RANKING, COEFFICIENTS = "ranking.csv", "coefficients.csv"
 FEATURES_SHOWN = 30
@@ -46,7 +48,7 @@ def facts_of(fit: Record) -> list[Fact]:
     """
     settings = (
         ("approximation", "Approximation", str),
-        ("kernel", "Kernel", str),
+        ("kernel", KERNEL, str),
         ("pair_share", "Share of its variance that is of pairs", "{:.1%}".format),
         ("inducing", "Inducing inputs", "{:,}".format),
         ("fixed_inducing", "Inducing inputs held fixed", ("no", "yes").__getitem__),
@@ -107,7 +109,7 @@ def _there(fit: Record, wanted: Iterable[tuple[str, str, Any]]) -> list[Fact]:
 def _evidence(fit: Record) -> Fact:
     how, unit = "", fit["unit"]
     if fit.get("gradients"):
-        of = "exact gradients from chunks"
+        of = f"exact gradients {'in memory' if fit['gradients'] == 'memory' else 'from chunks'}"
         if fit["subset"] is not None:
             of = f"gradients from {fit['subset']:,} random rows"
         how = f" ({of}, {fit['evaluations']:,} evaluations of all duels)"

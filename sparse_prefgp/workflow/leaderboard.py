@@ -22,6 +22,7 @@ from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.io.forms import Form
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.learning.notes import is_warning
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_choice, level_of_interval, whole_number
 from sparse_prefgp.support.plain import as_json_text, plain
@@ -133,8 +134,8 @@ class Leaderboard(Result):
     """By the share of the battles with a winner that is answered, the surest ones first, how often
     that is the one who is named, each battle being predicted from all others."""
     conclusion: str
-    """Whether there is a winner, a tie at the top, or too little to tell; without a winner also
-    whether more votes would settle the first k."""
+    """Whether there is a winner, a tie at the top, or too little to tell; and, unless it is known
+    who the first k are, whether more votes would settle it."""
     versus: str
     """The model that `score` is against: the anchor, else the first."""
     top: int
@@ -299,6 +300,8 @@ class Leaderboard(Result):
         ]
         if ranking.joint is not None:
             predicted = ranking.joint.scores(*self.model.likelihood.of_duels)
+            all_drawn = len(board) <= boards.MOST_IN_MATRIX
+            which = "" if all_drawn else f" The first {boards.MOST_IN_MATRIX} of {len(board):,}."
             found += [
                 Picture(
                     "ranks",
@@ -311,7 +314,7 @@ class Leaderboard(Result):
                     "who_beats_whom",
                     "Who beats whom",
                     "Left what the model expects of one battle at equal sides and style, right the "
-                    "points that were won; grey where two never met.",
+                    f"points that were won; grey where two never met.{which}",
                     lambda: boards.who_beats_whom(self.seen[0], predicted, self.seen[1]),
                     SVG,
                 ),
@@ -509,10 +512,7 @@ def _check_prices(prices: Any, battles: Battles, table: Duels) -> None:
 
     judge = table.given.judge
     if judge is None or not battles.has_judges:
-        raise ValueError(
-            "There are prices of votes (--prices, prices=), and no two judges to choose from; name "
-            "the column that says who judged (--judge), or leave the prices out."
-        )
+        raise together.refused(prices=True, one_judge=True)
     priced(judge.names, prices)
 
 
@@ -586,7 +586,8 @@ def _told(
     notes += [note for note in fitted.notes if note not in notes]
     first, all_tied = frames[0], bool((table.given.kind == TIE).all())
     in_words = conclusion(first, level, all_tied)
-    if not all_tied and int((first["group"] == 1).sum()) > 1:
+    clear = int((first["group"] == 1).sum()) == 1
+    if not all_tied and not (clear and (most == 1 or settling.settled)):
         in_words = f"{in_words} {settling.outlook}"
     return Leaderboard(
         frame=frame,
@@ -675,7 +676,8 @@ def conclusion(board: Any, level: float, all_tied: bool = False) -> str:
     tied = int((board["group"] == 1).sum())
     sure = f"by the ranks not ruled out at {100 * level:g} %"
     if tied == 1:
-        return f"A clear winner, {sure}: {names[0]}, ahead of {names[1]}."
+        apart = board["elo"].iloc[0] - board["elo"].iloc[1]
+        return f"A clear winner, {sure}: {names[0]}, {apart:,.0f} points ahead of {names[1]}."
     shown = and_so(names[:tied]) if tied <= _NAMED else f"{', '.join(names[:_NAMED])} and others"
     if tied > MOST_TIED * count and tied > 2:
         return (

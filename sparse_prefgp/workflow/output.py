@@ -216,6 +216,4 @@ def check_page(html: bool, place: Path | None, settings: FitSettings) -> None:
 
     :raises ValueError: it is asked for.
     """
-    if html and place is None:
-        raise ValueError("A report was asked for without a folder; give out, to write it to.")
-    together.check(chunks=settings.stream, report=html)
+    together.check(chunks=settings.stream, report=html, no_folder=place is None)

@@ -300,9 +300,9 @@ class FitSettings:
         """
         if table.only_contexts and not self.kernel_choice.has_items:
             names = ", ".join(map(repr, table.item_rows.columns if table.item_rows else ()))
-            raise ValueError(
-                f"The only features are those of the context, {names}, which tell no items apart; "
-                "give each an effect too (--kernel item+linear), or items with features."
+            raise together.refused(
+                features_of_contexts=f"features of the context alone ({names})",
+                kernel_of_features=f"the kernel {self.kernel_choice}",
             )
         if table.has_features:
             return self

@@ -294,7 +294,7 @@ def test_effects_of_pairs_need_no_features(folder: Path, tmp_path: Path, kernel:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--split", "items"), ("'items' holds out items", "no features")),
+        (("--split", "items"), (sentence("items_without_features", "split_of_items"),)),
         (
             ("--kernel", "linear"),
             ("kernel linear, which looks at features", "give items with features"),
@@ -328,7 +328,7 @@ def test_what_makes_no_sense_in_python(folder: Path) -> None:
     with pytest.raises(ValueError, match=apart("comparison", "items_without_features")):
         spg.compare(["linear"], duels)
     model = spg.PreferenceGP(duels)
-    with pytest.raises(ValueError, match="no features to show"):
+    with pytest.raises(ValueError, match=apart("items_without_features", "picture_of_features")):
         from sparse_prefgp import plotting
 
         plotting.relevance(model)

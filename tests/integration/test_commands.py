@@ -69,7 +69,8 @@ def fitted(folder: Path, printed: str) -> Path:
 
 def fit(folder: Path, out: Path, *more: Any) -> Any:
     files = ("--items", folder / "items.csv", "--duels", folder / "duels.csv", "--out", out)
-    return call("fit", *files, "--inducing", 5, "--max-iterations", 2, *more)
+    quick = ("--inducing", 5, "--max-iterations", 2, "--integrate", "no")
+    return call("fit", *files, *quick, *more)
 
 
 def test_rank_prints_writes_and_answers(folder: Path, fitted: Path, tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ def test_readme_example_runs(duels, capsys, tmp_path, monkeypatch):
     if duels is not None:
         fewer = functools.partial(spg.datasets.demo_tables, duels)
         monkeypatch.setattr(spg.datasets, "demo_tables", fewer)
-        monkeypatch.setattr(spg, "fit", functools.partial(spg.fit, max_iterations=3, inducing=20))
+        quick = {"max_iterations": 3, "inducing": 20, "integrate": "no"}
+        monkeypatch.setattr(spg, "fit", functools.partial(spg.fit, **quick))
     scope: dict = {}
     (block,) = _blocks(ROOT / "README.md")
     exec(compile(block, "README.md", "exec"), scope)

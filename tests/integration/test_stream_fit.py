@@ -57,7 +57,7 @@ def test_a_folder_of_ids_is_fitted_scored_ranked_and_saved(data: Path, tmp_path:
     done = run("--items", data / "items.csv", "--duels", data / "ids", "--out", out, *PLAIN)
     assert done.exit_code == 0, done.output
     text = " ".join(done.output.split())
-    assert "exact gradients from chunks" in text and "last 300 rows" in text
+    assert "exact gradients in memory" in text and "last 300 rows" in text
     metrics = json.loads((out / "metrics.json").read_text())
     scores = metrics["held_out"]
     assert scores["model"]["duels"] == 300
@@ -376,7 +376,8 @@ def test_killed_fit_goes_on(data: Path, tmp_path: Path) -> None:
     """kill -9 once iterations are kept; the same command resumes from them."""
     out, whole, sites = tmp_path / "out", tmp_path / "whole", tmp_path / "sites.npy"
     more = (*LONG, "--quiet")
-    words = ["fit", "--stream", *map(str, command(data, out, *more, "--sites", sites))]
+    chunks = ("--chunk", "500", "--sites", sites)
+    words = ["fit", "--stream", *map(str, command(data, out, *more, *chunks))]
     kill_after(3, words)
     assert not (out / "metrics.json").exists()
     assert sites.exists()  # nobody could remove it

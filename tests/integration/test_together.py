@@ -18,6 +18,7 @@ from sparse_prefgp.support import together
 from sparse_prefgp.workflow.holdout import StreamHoldout
 from tests.conftest import ROOT
 from tests.together import apart, refused
+from tests.unit.analysis.test_contexts import ITEMS as CLAY
 from tests.unit.analysis.test_contexts import in_contexts
 from tools.together_page import PAGE, page
 
@@ -76,6 +77,7 @@ DATED = spg.Duels(X, *PAIR, times=[18000, 18001, 18002], item_ids=list("xyzw"))
 NEW = pd.DataFrame({"winner": [0, 1], "loser": [1, 2], "home": [1, 2]})
 CHOICES = pd.DataFrame({"chosen": [0, 1], "option_1": [0, 1], "option_2": [2, 0]})
 ITEMS = pd.DataFrame({"item_id": range(3), "size": [1.0, 2.0, 4.0]})
+RANKINGS = pd.DataFrame({"rank_1": ["x", "y"], "rank_2": ["y", "z"], "rank_3": ["z", "x"]})
 PAIRS_TO_ASK = pd.DataFrame({"first": [0], "second": [1]})
 
 
@@ -95,6 +97,10 @@ def _asked(model: spg.PreferenceGP, **more: Any) -> Any:
 
 def _pairs_apart() -> spg.PreferenceGP:
     return _model(kernel=gpflow.kernels.Linear() + spg.PairEffect())
+
+
+def _of_sides() -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices({"winner": X, "loser": X[::-1]})
 
 
 def _compiled(model: spg.PreferenceGP, **more: Any) -> Any:
@@ -178,6 +184,26 @@ CASES: dict[tuple[str, str], Callable[[], Any]] = {
         likelihood=spg.Probit(margin=0.3, ties="margin-only"),
     ),
     ("no_items", "texts"): lambda: spg.with_texts(None, "said"),
+    ("answers", "idle_option"): lambda: spg.fit(answers=NEW[["winner", "loser"]], at_once=True),
+    ("items_without_features", "split_of_items"): lambda: spg.fit(
+        duels=NEW[["winner", "loser"]], split="items", test_fraction=0.5
+    ),
+    ("features_of_contexts", "kernel_of_features"): lambda: spg.fit(
+        duels=NEW, context=["home"], kernel="linear"
+    ),
+    ("leaderboard", "sets"): lambda: spg.leaderboard(RANKINGS),
+    ("context", "context_columns"): lambda: spg.rank(
+        in_contexts(), CLAY.assign(surface="clay", home=1), at="surface=clay"
+    ),
+    ("context", "features_for_ids"): lambda: spg.explain(_model(), X[0], X[1], at="surface=clay"),
+    ("features_of_sides", "own_items"): lambda: spg.rank(
+        spg.StreamedGP(spg.stream_duels(_of_sides()), gpflow.kernels.Linear())
+    ),
+    ("dataset", "features"): lambda: spg.stream_duels(_of_sides(), features=["x0"]),
+    ("check_against_sampling", "view"): lambda: spg.check_against_sampling(
+        _model(OF_PEOPLE, terms=[spg.Taste(gpflow.kernels.Linear())]).consensus(),
+        rng=np.random.default_rng(0),
+    ),
     ("asked_features", "items_without_features"): lambda: spg.read_duels(
         ITEMS[["item_id"]], NEW, features=["size"]
     ),

@@ -285,7 +285,7 @@ def observations(inputs: np.ndarray, targets: np.ndarray) -> DuelGraph:
     # The reference's features count for nothing, but kernels are evaluated there.
     rows = np.column_stack([np.vstack([inputs, inputs[:1]]), np.append(np.ones(n), 0.0)])
     return DuelGraph(
-        rows=rows,
+        own=rows,
         winners=np.full(n, n),
         losers=np.arange(n),
         counts=np.ones(n),

@@ -9,16 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.answers import FLAGGED, TIE, Answers
+from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.io.judgements import LOSER, WINNER, Roles
+from sparse_prefgp.io.judgements import LOSER, TIE, TIE_FLAGS, WINNER, Roles
 from sparse_prefgp.io.verdicts import Pair
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 SIDES = (WINNER, LOSER)
-FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 # Columns of duels that nobody named: what they evidently say would be lost.
 WEIGHTS = ("weight", "weights")
 UNREAD = ("ties", *WEIGHTS)
@@ -27,7 +26,7 @@ UNREAD = ("ties", *WEIGHTS)
 def remedy(column: str) -> str:
     """What to do about one of `UNREAD`."""
     if column == "ties":
-        return f"call it {FLAGGED[TIE].column!r} if it has {FLAGGED[TIE].flags}"
+        return f"call it {TIE!r} if it has {TIE_FLAGS}"
     return f"give weights={column!r} (--weight {column})"
 
 

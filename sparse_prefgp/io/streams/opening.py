@@ -222,7 +222,7 @@ def _chosen(source: Source, features: Sequence[str] | None, ignore: Sequence[str
         if name not in source.columns or name in (features or ()):
             check_choice("A feature", name, source.inline, f" ({source.name})")
     if not isinstance(source, ParquetRows):
-        raise ValueError("Features of a dataset are chosen with dataset.map, not with features=.")
+        raise together.refused(dataset=True, features=True)
     kept = [name for name in features or source.inline if name not in ignore]
     if not kept:
         raise ValueError("All features are ignored; keep at least one.")

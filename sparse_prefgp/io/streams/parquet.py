@@ -28,7 +28,6 @@ from sparse_prefgp.io.judgements import (
 )
 from sparse_prefgp.io.sides import MARGIN, SIDE, TIE, TwoSides, as_read, settle
 from sparse_prefgp.io.streams.blocks import (
-    FLAGS,
     NO_ROLES,
     SIDES,
     UNREAD,
@@ -112,12 +111,11 @@ class ParquetRows(Source):
             two, read_as, side, first = made
             roles = replace(roles, covariates=(*roles.covariates, *([SIDE] if side else [])))
         first = tuple(called) or first
-        for flag in FLAGS:
-            if flag in ignore and flag in first:
-                raise ValueError(
-                    f"The column {flag!r} of {name} cannot be ignored, as what it flags "
-                    "would count as wins; leave the rows out that have 1 there."
-                )
+        if TIE in ignore and TIE in first:
+            raise ValueError(
+                f"The column {TIE!r} of {name} cannot be ignored, as ties would count as wins; "
+                "leave the rows out that have 1 there."
+            )
         for column, what in named_columns(roles):
             check_choice(f"The column of {what}", column, first, f" ({name})")
         said = covariate_columns(first, roles.covariates, name)
@@ -149,7 +147,7 @@ class ParquetRows(Source):
         return (0, *np.cumsum(sizes).tolist())
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        names = [*SIDES, self.roles.count_column, *FLAGS]
+        names = [*SIDES, self.roles.count_column, TIE]
         if self.inline is not None:
             names += [f"{side}_{name}" for side in SIDES for name in self.inline]
         names += [column for column, _ in named_columns(self.roles)]

@@ -15,8 +15,8 @@ from sparse_prefgp.data.answers import Answers, Codes, arrays_of
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.io.files import refuse_control
-from sparse_prefgp.io.judgements import Roles, measures_of, outcome_of
-from sparse_prefgp.io.streams.blocks import FLAGS, SIDES, Chunk, Coded, Rows, Source
+from sparse_prefgp.io.judgements import TIE, Roles, measures_of, outcome_of
+from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Coded, Rows, Source
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.values import finite_of, missing_label, refuse_itself
 from sparse_prefgp.support.arrays import first_true
@@ -67,10 +67,10 @@ def parsed(
         same = np.equal(*(items.base[side] for side in sides))
     refuse_itself(same, where, lambda i: "an item")
     e, roles, covariates = len(same), source.roles, source.covariate_columns
-    read = {roles.count_column, roles.weight, roles.grade, *FLAGS, *chain(*covariates)}
+    read = {roles.count_column, roles.weight, roles.grade, TIE, *chain(*covariates)}
     columns = {name: _array(values) for name, values in rows.items() if name in read}
     said: dict[str, Any] = {
-        **outcome_of(columns, roles, where, e),
+        **outcome_of(columns, roles, where),
         **measures_of(columns, roles, where, e, covariates),
         **{role: codes(column, ROLES[role].words[0]) for role, column in roles.codes.items()},
         "covariate_names": roles.covariates,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from sparse_prefgp.data.splits import says_itself
+from sparse_prefgp.support import together
 from sparse_prefgp.support.extras import install
 from sparse_prefgp.support.words import counted, shortened, spelt_like
 from sparse_prefgp.support.yaml_files import read_yaml
@@ -133,11 +134,8 @@ class SplitSettings(_Strict):
     """At most so many training duels; several numbers make a learning curve."""
 
     def _mistakes(self) -> Iterator[str]:
-        if says_itself(self.by):
-            yield (
-                f"is by {self.by!r}, which is the same for every seed; give by: duels, items, "
-                "group:COLUMN or time:COLUMN"
-            )
+        stated = says_itself(self.by) and f"the split by {self.by!r}"
+        together.check(stated_split=stated, seeds=True)
         if (self.test_fraction is not None) + self.leave_one_out + self.standard != 1:
             yield "needs one of test_fraction, leave_one_out and standard; give exactly one of them"
         if self.leave_one_out and not self.by.startswith("group:"):
@@ -190,48 +188,37 @@ class Study(_Strict):
             names = [*map(file_name, map(str, values))] if isinstance(values, list | tuple) else []
             for twice in (one for one in names if names.count(one) > 1):
                 yield f"has {twice!r} twice in {name}; once is enough"
-        by, kind = self.split.by, self.split.by.partition(":")[0]
-        if self.data.made is not None and kind not in ("duels", "items"):
-            yield f"has made duels split by {by!r}, which have no such column; give duels or items"
-        if self.data.regression is not None and kind != "items":
-            yield f"has duels from targets split by {by!r}; give by: items"
-        if self.split.standard and self.data.regression is None:
-            yield "has standard: true, which is for duels from targets; give test_fraction"
-        if self.data.test == "gold" and kind not in ("items", "group"):
-            yield (
-                f"has test: gold split by {by!r}, which leaves the same pairs in both parts; give "
-                "by: items or by: group:COLUMN"
-            )
+        kind, split = self.split.by.partition(":")[0], f"the split by {self.split.by!r}"
         sparse = next((str(one) for one in approximations if one.needs_inducing), None)
+        items = next((f"the kernel {kernel}" for kernel in kernels if kernel.only_items), None)
+        noise, logit = self.noise_variance, "laplace-logit" in self.engines
+        together.check(
+            made_duels=self.data.made is not None,
+            split_by_a_column=kind not in ("duels", "items") and split,
+            targets=self.data.regression is not None,
+            split_but_by_items=kind != "items" and split,
+            standard_parts=self.split.standard,
+            no_targets=self.data.regression is None,
+            gold=self.data.test == "gold",
+            split_of_the_same_pairs=kind not in ("items", "group") and split,
+            effects_of_items_alone=items,
+            inducing=sparse and f"the inducing inputs of {sparse}",
+            fixed_hyperparameters=FIXED in self.hyperparameters,
+            no_exact_reference=self.at is None and not self.exact_reference,
+            logistic=logit and "the engine laplace-logit",
+            noise_variance=noise != 0.5 and f"noise_variance: {noise:g}",
+        )
         for name, example in (("inducing", "[16, 32]"), ("inducing_inputs", "[kmeans, learned]")):
             if sparse and not getattr(self, name):
                 yield f"has no {name}, which {sparse} needs; add {name}: {example}"
-        if sparse and any(kernel.only_items for kernel in kernels):
-            yield (
-                f"has the kernel item, which leaves nothing for the inducing inputs of {sparse}; "
-                "use a sum such as linear+item, or exact alone"
-            )
-        if FIXED in self.hyperparameters and self.at is None and not self.exact_reference:
-            yield (
-                "has fixed hyperparameters, which are those of the exact model; set "
-                "exact_reference: true, or give values under at"
-            )
-        if "laplace-logit" in self.engines and self.noise_variance != 0.5:
-            yield (
-                f"has the noise variance {self.noise_variance:g}, which is ignored by the engine "
-                "laplace-logit; leave one of them out"
-            )
         yield from self._mistakes_of_values(self.at, kernels) if self.at is not None else ()
 
     def _mistakes_of_values(
         self, at: Mapping[str, Mapping[str, Values]], kernels: list[KernelChoice]
     ) -> Iterator[str]:
         for kernel in kernels:
-            if kernel.is_additive or not kernel.plain:
-                yield (
-                    "has values under at, which only kernels without columns, products and "
-                    f"additive terms can take, not {kernel}; leave at out"
-                )
+            special = (kernel.is_additive or not kernel.plain) and f"the kernel {kernel}"
+            together.check(values_of_terms=True, special_kernel=special)
         terms = {part for kernel in kernels for part in kernel.parts}
         for term in sorted(terms ^ set(at)):
             word = "values for no" if term in terms else "values under at for"

@@ -26,7 +26,7 @@ from sparse_prefgp.io.streams import ItemTable, StreamedDuels
 from sparse_prefgp.models.hyperparameters import Description
 from sparse_prefgp.models.streaming.algebra import Algebra
 from sparse_prefgp.models.streaming.part import Part, Replies, Reply, Seen, Task, algebra_for
-from sparse_prefgp.models.streaming.rounds import NOT_HERE
+from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.support.mistakes import is_mistake
@@ -251,7 +251,7 @@ class Cluster:
             raise
 
     def sites(self) -> list[FloatArray]:
-        raise ValueError(NOT_HERE)
+        raise together.refused(scheduler=True, sites_here=True)
 
     def work(self, tasks: dict[int, Task]) -> Replies:
         patience = max(_LEAST, _PATIENCE * self._slowest)

@@ -12,6 +12,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from sparse_prefgp.approximations import SummedApproximation
+from sparse_prefgp.approximations.layout import fits_in_memory
 from sparse_prefgp.engines import PartitionedEP
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.base import same_objects
@@ -19,7 +20,7 @@ from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.streaming.algebra import Algebra, size_of
 from sparse_prefgp.models.streaming.cluster import Cluster
-from sparse_prefgp.models.streaming.part import Part, algebra_for
+from sparse_prefgp.models.streaming.part import Part, algebra_for, shared_items
 from sparse_prefgp.models.streaming.rounds import Coordinator, InProcess, Pool
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_kind, check_number
@@ -107,6 +108,20 @@ class StreamInference:
     def holds_sites(self) -> bool:
         """Whether the parts have sites of earlier calls."""
         return self._coordinator is not None
+
+    def fits_in_memory(self, parameters: Hyperparameters) -> bool:
+        """Whether a fit in memory takes the place of chunks, which it does where they are not asked
+        for, its sites are those of a stream, and there is room for it."""
+        stream, place = self.stream, self.place
+        if stream is None or place.scheduler is not None or place.chunk is not None:
+            return False
+        # Equal duels with weights below 1 are one site there, and so another approximation.
+        if self.approximation.over == "duels" or "weights" in stream.scan.said.columns:
+            return False
+        n = shared_items(stream, parameters, self.approximation)
+        m = size_of(parameters, self.approximation, self.seen.has_sets).u
+        width = parameters.columns.layout.width
+        return n is not None and fits_in_memory(n, stream.num_sites, m, width)
 
     def coordinator(self, parameters: Hyperparameters) -> Coordinator:
         """That of parts which learn by these parameters: the same one as long as it is possible."""

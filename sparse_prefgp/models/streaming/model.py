@@ -51,7 +51,7 @@ from sparse_prefgp.models.streaming.inference import (
     StreamInference,
     StreamProgress,
 )
-from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
+from sparse_prefgp.models.streaming.rounds import Outcome, Round
 from sparse_prefgp.models.streaming.settled import sites_of_graph
 from sparse_prefgp.models.terms import Term, Terms
 from sparse_prefgp.support import together
@@ -145,7 +145,8 @@ class StreamedGP(DuelGP):
     :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
         several parts `.0`, `.1`, … join its name. None keeps them in memory.
     :param chunk: duels worked on at a time; by default 2^22 / m, as free memory allows, or 2^18
-        where sums go over shared items.
+        where sums go over shared items. One that is given is kept to where all would fit into
+        memory, too.
     :param scheduler: None works in this process; "local" starts a Dask cluster on this machine
         with as many workers as parts, at most one for each core; "tcp://…" is the address of a
         Dask scheduler. Parts read their own files there, with the sites in their memory.
@@ -329,6 +330,16 @@ class StreamedGP(DuelGP):
 
     # Evidence and training.
 
+    @property
+    def fits_in_memory(self) -> bool:
+        """Whether `optimise` may read the duels once and learn in memory: duels between shared
+        items of which that takes at most 256 MiB, and half of what is free.
+
+        Not with a scheduler, a given `chunk`, weights, blocks, tastes, or covariates of answers
+        about sets.
+        """
+        return self._work.fits_in_memory(self.hyperparameters())
+
     def infer(
         self,
         restart: bool = False,
@@ -395,8 +406,7 @@ class StreamedGP(DuelGP):
         :raises ValueError: a loaded model, or parts in other processes.
         """
         work, stream = self._work, self._streamed("in_memory")
-        if work.place.scheduler is not None:
-            raise ValueError(NOT_HERE)
+        together.check(scheduler=work.place.scheduler is not None, sites_here=True)
         self._inferred(restart=not work.holds_sites)
         nu, tau = np.concatenate(work.parts(self.hyperparameters()).sites(), 1)
         (whole,) = stream.chunks(stream.num_sites)

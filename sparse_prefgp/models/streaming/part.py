@@ -132,19 +132,24 @@ def algebra_for(
     :param parameters: a copy that is theirs.
     :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
     """
-    table = streams[0].items
-    # Neither blocks nor tastes are those of items, nor covariates of sets.
-    apart = approximation.has_blocks or parameters.terms.taste is not None
-    sets = streams[0].scan.sets.any
-    over_items = not (apart or (sets and parameters.columns.covariates))
     layout = choose_stream_layout(
-        None if table is None or not over_items else table.num_items,
+        shared_items(streams[0], parameters, approximation),
         max(stream.num_sites for stream in streams),
-        size_of(parameters, approximation, sets).u,
+        size_of(parameters, approximation, streams[0].scan.sets.any).u,
         streams[0].num_features,
         size,
     )
     return Algebra(parameters, approximation, layout, streams[0])
+
+
+def shared_items(
+    stream: StreamedDuels, parameters: Hyperparameters, approximation: SummedApproximation
+) -> int | None:
+    """How many items sums can go over; None where these are over duels alone."""
+    # Neither blocks nor tastes are those of items, nor covariates of sets.
+    apart = approximation.has_blocks or parameters.terms.taste is not None
+    apart = apart or (stream.scan.sets.any and bool(parameters.columns.covariates))
+    return None if stream.items is None or apart else stream.items.num_items
 
 
 class Part:

@@ -21,10 +21,6 @@ from sparse_prefgp.models.streaming.gaussian import Natural, Size
 from sparse_prefgp.models.streaming.part import Part, Replies, Reply, Seen, Task
 from sparse_prefgp.support.arrays import FloatArray
 
-NOT_HERE = (
-    "The sites are in the memory of the workers; for a model in this process, leave the scheduler "
-    "out."
-)
 # A part that is lost so often in one run is not lost by chance.
 MAX_REBUILDS = 5
 

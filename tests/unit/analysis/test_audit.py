@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gpflow
@@ -35,9 +36,10 @@ from sparse_prefgp.analysis.verdict_scores import (
     upper_tail,
 )
 from sparse_prefgp.covariances import ItemTimes, SameLevel
-from sparse_prefgp.data.answers import Codes
+from sparse_prefgp.data.answers import CHOICE, Answers, Codes
 from sparse_prefgp.io import read_duels
 from tests.reference import slow_audit
+from tests.together import apart, refused
 
 MODELS, JUDGES, T = 8, 5, 900
 MARGIN = 0.3
@@ -405,7 +407,7 @@ def test_columns_may_be_arrays_or_labels() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     table = battles()
     looked_at = {one.what: one for one in spg.audit(fitted(table)).looked_at}
-    for what in ("drift", "category", "side by kind of judge"):
+    for what in ("drift", "category", "side by kind"):
         assert looked_at[what].told.startswith("not asked: ") and looked_at[what].findings is None
     unasked = sum(one.findings is None for one in looked_at.values())
     found = spg.audit(fitted(table)).conclusion
@@ -425,11 +427,62 @@ def test_what_is_no_board_is_refused() -> None:
         spg.audit(3)
     with pytest.raises(ValueError, match="level"):
         spg.audit(model, level=1.0)
-    features = spg.PreferenceGP(
-        spg.Duels(np.eye(3), [0, 1], [1, 2]), gpflow.kernels.Matern52(), approximation=spg.Exact()
-    )
-    with pytest.raises(ValueError, match="has no effects of items"):
-        spg.audit(features)
+
+
+def votes(features: int = 0, kernel: Any = None, said: Any = None, **more: Any) -> Any:
+    """A model of three votes, of which nothing is no board but what is given."""
+    pairs = np.zeros((3, features)), [0, 1, 0], [1, 2, 2]
+    duels = spg.Duels(*pairs, **(said or {}))
+    kernel = spg.ItemEffect() if kernel is None else kernel
+    return spg.PreferenceGP(duels, kernel, approximation=spg.Exact(), **more)
+
+
+def choices() -> Any:
+    events = Answers(np.array([0, 1, 2]), np.array([0, 3]), kind=np.array([CHOICE]))
+    return spg.PreferenceGP(spg.Duels.from_events(np.zeros((3, 0)), events))
+
+
+TIED_ALONE = spg.Probit(margin=MARGIN, ties="margin-only")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "made"),
+    [
+        (apart("audit", "sets"), choices),
+        (
+            apart("audit", "grades"),
+            lambda: votes(said={"grades": [1, 2, 1]}, likelihood=spg.Probit(margin=MARGIN)),
+        ),
+        (apart("audit", "weights"), lambda: votes(said={"weights": [0.5, 1.0, 1.0]})),
+        (
+            apart("audit", "other_terms"),
+            lambda: votes(said={"people": list("aab")}, terms=[spg.Taste(spg.ItemEffect())]),
+        ),
+        (
+            apart("audit", "in_time"),
+            lambda: votes(
+                kernel=spg.ItemInTime(spg.markov.Wiener()), said={"times": [18000, 18001, 18002]}
+            ),
+        ),
+        (apart("audit", "mean_function"), lambda: votes(mean_function=gpflow.functions.Constant())),
+        (
+            apart("audit", "margin_only"),
+            lambda: votes(said={"ties": [True, False, False]}, likelihood=TIED_ALONE),
+        ),
+        (apart("audit", "logistic"), lambda: votes(engine=spg.Laplace(link="logit"))),
+        (apart("audit", "no_item_effects"), lambda: votes(1, gpflow.kernels.Matern52())),
+    ],
+)
+def test_an_audit_is_of_a_board(pattern: str, made: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match=pattern):
+        spg.audit(made())
+
+
+def test_an_audit_is_of_an_exact_board() -> None:
+    duels = spg.Duels(np.eye(3), [0, 1, 0], [1, 2, 2])
+    kernel = gpflow.kernels.Linear() + spg.ItemEffect()
+    with refused("audit", "no_exact_inference"):
+        spg.audit(spg.PreferenceGP(duels, kernel, approximation=spg.VFE()))
 
 
 def test_ties_of_a_board_without_judges() -> None:

@@ -374,7 +374,7 @@ def test_what_is_too_large_is_left_out_and_said() -> None:
     assert report.exact is None
     assert report.sampled is None
     assert np.isnan(report.gap)
-    assert "12 distinct items" in report.skipped[0]
+    assert "12 distinct rows of items" in report.skipped[0]
     assert "30 duels are more than 29" in report.skipped[1]
     (warning,) = report.warnings
     assert "above the certified value" in warning

@@ -157,7 +157,7 @@ def test_who_is_first_and_by_what_chance(model: spg.PreferenceGP) -> None:
     assert told["forecast"][0]["votes"] == 2 * VOTES and len(told["pairs"]) == 10
     text = str(found)
     assert "times today's votes" in text and "second is ahead" in text
-    assert "so many votes in place of today's would leave a chance of a mistake" in text
+    assert "asked as those were, would leave a chance of a mistake of at most 5 %" in text
     assert found.outlook == (
         "Which ones are the first 2 is not settled; with 8 times today's votes (480) it is with a "
         f"chance of {found.chances[2]:.2f}."
@@ -171,7 +171,7 @@ def test_far_apart_is_settled() -> None:
     assert "times today's votes" not in str(found), "one chance, and none to come"
     assert found.outlook == "Which ones are the first 3 is settled."
     one = spg.settled(made(spread=4.0, votes=900), 1)
-    assert one.conclusion.startswith("The first one is settled: that it is m0 has a chance of")
+    assert one.conclusion.startswith("The first one is settled: that it is m0 has a probability of")
 
 
 def test_of_a_mixture_each_part_is_drawn(model: spg.PreferenceGP) -> None:

@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.analysis.updating import continued_sites, update
 from sparse_prefgp.io import read_duels
+from tests.together import refused
 from tests.tolerances import EVIDENCE, FIXED_POINT, ROUNDING, SOLVER
 
 RNG = np.random.default_rng(2)
@@ -255,7 +256,7 @@ def test_arrays_for_a_model_without_ids() -> None:
         ValueError, match="winner '3', which is not an item id of the model's own items"
     ):
         update(old, table)
-    with pytest.raises(ValueError, match="an array without ids, but those of the model have ids"):
+    with refused("ids_of_items", "array_of_items"):
         update(build(spg.VFE()), MORE, np.zeros((1, 4)))
 
 

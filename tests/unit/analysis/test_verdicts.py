@@ -203,23 +203,29 @@ def test_scores_are_told_in_order():
 
 
 @pytest.mark.parametrize(
-    ("ahead", "error", "rival", "named_option"),
+    ("ahead", "error", "rival", "fit", "named_option"),
     [
-        (0.01, 0.004, "linear_probit", "; take --kernel linear."),
-        (0.01, 0.004, "bradley_terry", "; take --kernel item without what is learned by judge."),
-        (0.01, 0.006, "linear_probit", None),
-        (0.002, 0.0005, "linear_probit", None),
-        (-0.01, 0.004, "linear_probit", None),
-        (0.01, 0.004, "coin", None),
+        (0.01, 0.004, "linear_probit", {"kernel": "matern52"}, "; take --kernel linear."),
+        (0.01, 0.004, "linear_probit", {"kernel": "linear"}, None),
+        (0.01, 0.004, "linear_probit", None, None),
+        (0.01, 0.004, "bradley_terry", {"kernel": "item"}, None),
+        (
+            *(0.01, 0.004, "bradley_terry", {"kernel": "item", "noise_ratios": {"groups": 2}}),
+            "; take --kernel item without what is learned by judge.",
+        ),
+        (0.01, 0.006, "linear_probit", {}, None),
+        (0.002, 0.0005, "linear_probit", {}, None),
+        (-0.01, 0.004, "linear_probit", {}, None),
+        (0.01, 0.004, "coin", {}, None),
     ],
 )
 def test_a_rival_that_is_surely_better_is_named_with_what_takes_it(
-    ahead, error, rival, named_option
+    ahead, error, rival, fit, named_option
 ):
     scores = {
         "model": {"nlp_nats": 0.6, "duels": 900},
         rival: {"nlp_nats": 0.6 - ahead, "gain_se": error, "duels": 900},
     }
-    (said,) = verdicts(scores)
+    (said,) = verdicts(scores, fit=fit)
     assert ("; take" in said) is (named_option is not None)
     assert named_option is None or said.endswith(named_option)

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
+from tests.together import sentence
 
 
 @pytest.mark.parametrize(
@@ -20,4 +21,5 @@ def test_what_says_how_a_model_chooses_is_refused(tmp_path: Path, words: list[st
     result = CliRunner().invoke(app, call)
     said = " ".join(result.output.split())
     assert result.exit_code == (2 if words else 0), said
-    assert (f"{words[0]} was given, but a first round" in said) if words else "Ask first" in said
+    wanted = f"the option {words[0]}{sentence('first_round', 'choosing')}" if words else "Ask first"
+    assert wanted in said

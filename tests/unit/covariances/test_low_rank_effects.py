@@ -29,7 +29,7 @@ class Case:
         if name == CASES[1]:  # of six items; some duels are of an item with itself
             column = graph.rows.copy()
             column[:, 2] = np.array([7, 3, 3, 20, 7, 5, 11, 11, 3, 0, 20])
-            graph = replace(graph, rows=column)
+            graph = replace(graph, own=column)
         item = np.unique(graph.rows[:, 2], return_inverse=True)[1]
         self.features = rng.normal(size=(graph.num_rows, 4))
         self.graph, self.variance = graph, variance

@@ -32,7 +32,6 @@ from sparse_prefgp.data.answers import (
     Grades,
     Kind,
     arrays_of,
-    kinds_of,
 )
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph
@@ -209,14 +208,6 @@ def test_wins_and_ties_behind_their_doors():
     np.testing.assert_array_equal(doors.cuts, [[0, -1], [-1, 1], [0, -1]])
     np.testing.assert_array_equal(doors.event, [0, 1, 2])
     assert np.all(doors.weight == 1.0) and np.all(events.sites == 1)
-
-
-def test_a_row_of_two_kinds_is_refused():
-    flags = {TIE: np.array([False, True]), 2: np.array([False, True])}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(events_module.FLAGGED, 2, Kind("half", halves, column="half"))
-        with pytest.raises(ValueError, match=r"row 1 .*has 1 in both 'tie' and 'half'"):
-            kinds_of(flags, 2, lambda i: f"row {i} of d.csv")
 
 
 # A kind with several z: half a win of each, here next to the kinds that there are.

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.approximations.base import sample_duels
 from sparse_prefgp.data.graph import (
     DuelGraph,
     Groups,
@@ -53,6 +54,26 @@ def test_residual_rank_counts_items_less_components() -> None:
     for seed in range(3):
         graph = DuelGraph.from_duels(random_duels(seed, items=12, duels=8))
         assert graph.residual_rank == comparison_rank(graph.winners, graph.losers)
+
+
+def test_rows_of_many_columns_are_not_made_for_what_is_said_beside_them() -> None:
+    rng = np.random.default_rng(0)
+    won = rng.integers(4, size=30)
+    lost = (won + rng.integers(1, 4, size=30)) % 4
+    said = rng.integers(3, size=(30, 2)).astype(float)
+    duels = spg.Duels(ITEMS, won, lost, covariates=said, covariate_names=("a", "b"))
+    for size in (30, 5):
+        graph = sample_duels(DuelGraph.from_duels(duels), size, rng)
+        items, item = graph.items
+        sides = graph.of_sides([2, 3])
+        assert "rows" not in vars(graph)
+        ends = np.stack([graph.winners, graph.losers])
+        np.testing.assert_array_equal(graph.rows[ends][..., 2:], sides)
+        np.testing.assert_array_equal(graph.rows[:, :2], items[item])
+        assert len(np.unique(items, axis=0)) == len(items) == graph.num_items
+        assert set(item) == set(range(len(items)))
+        assert len(np.unique(graph.rows, axis=0)) == graph.num_rows
+        np.testing.assert_array_equal(graph.columns([1, 3]), graph.rows[:, [1, 3]])
 
 
 GRAPHS = [mixed(), *(DuelGraph.from_duels(random_duels(s, items=6, duels=20)) for s in range(2))]

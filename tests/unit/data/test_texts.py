@@ -321,10 +321,18 @@ def test_statistics_of_texts_have_a_worth_and_directions_have_none() -> None:
     price = weights[0, 0] / made.transform.scale[0]
     np.testing.assert_allclose(found["worth"], -raw / price, rtol=IDENTITY)
     curved = spg.PreferenceGP(made, gpflow.kernels.Matern52(lengthscales=9.0))
-    with pytest.raises(ValueError, match=r"directions of words.*--by-item"):
+    with refused("plane", "unmeasured"):
         spg.worth(curved, "price")
     with pytest.raises(ValueError, match="no feature"):
         spg.worth(curved, "said: words")
+
+
+def test_features_of_both_sides_are_no_texts(tmp_path: Path) -> None:
+    made = spg.read_duels(*tables(), text="said")
+    sides = pd.DataFrame({"winner_price": [1.0, 2.0], "loser_price": [2.0, 1.0]})
+    sides.to_parquet(tmp_path / "sides.parquet")
+    with refused("features_of_sides", "beyond_numbers"):
+        spg.evaluate(spg.PreferenceGP(made, _linear()), tmp_path)
 
 
 def test_features_of_texts_stay_their_own_however_many_there_are() -> None:

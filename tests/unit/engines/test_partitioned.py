@@ -13,6 +13,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from tests.cases import random_duels
 from tests.reference.slow_parts import slow_parts
+from tests.together import apart
 from tests.tolerances import EVIDENCE, IDENTITY, SOLVER
 
 M = 6
@@ -101,7 +102,7 @@ def test_low_noise_is_damped_until_it_settles(
             lambda: spg.PartitionedEP(damping=2.0),
             "damping is 2.0; give a number, above 0 and at most 1",
         ),
-        (lambda: in_memory().infer(), r"engine of StreamedGP; take ParallelEP\(\)"),
+        (lambda: in_memory().infer(), apart("in_memory", "partitioned")),
     ],
 )
 def test_what_cannot_be_parted_is_told_in_one_sentence(make_it, words: str) -> None:

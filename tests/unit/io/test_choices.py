@@ -380,8 +380,10 @@ def test_rows_that_describe_their_alternatives():
     some = read_choices(None, rows, features=["price", "mode"])
     assert some.context["income"].tolist() == [20, 20]
     assert read_choices(None, rows, ignore=["income"]).raw.numeric == ("price",)
-    # Two that are equal are two alternatives.
-    equal = read_choices(None, rows.assign(price=[3.0, 4.0, 3.0, 3.0, 3.0]))
+    # Two that are equal are two alternatives to ask of, and none to learn from.
+    twice = rows.assign(price=[3.0, 4.0, 3.0, 3.0, 3.0])
+    refused_alone(twice, "Row 4", "the attributes of row 2", "a second time")
+    equal = read_choices(None, twice, like=table.standardised().transform)
     assert np.diff(equal.given.offsets).tolist() == [2, 3]
     assert len({*equal.given.sides[2:].tolist()}) == 2
     refused_alone(rows[["choice_set", "chosen", "person"]], "no column 'item_id'", "tells the rows")

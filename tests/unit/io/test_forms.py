@@ -12,6 +12,7 @@ import sparse_prefgp as spg
 from sparse_prefgp import read
 from sparse_prefgp.data.answers import TIE
 from sparse_prefgp.io.forms import Form
+from sparse_prefgp.io.reading import asking_for_more
 from tests.reference import slow_forms as slow
 from tests.reference.slow_forms import POOLS, events_of
 
@@ -738,6 +739,18 @@ def test_columns_of_who_was_shown_first_may_say_nothing():
         answers = read(odd)
         assert not answers.events.covariate_names
         assert any(words in note for note in answers.read_as.notes)
+
+
+def test_dates_and_texts_that_nobody_named_are_told_with_the_options_that_take_them():
+    frame = pd.DataFrame(SHOWN, columns=["winner", "loser", "round"])
+    said = [f"a remark on duel {i} that is long" for i in range(6)]
+    for dates in (pd.date_range("2024-01-28", periods=6), [f"{i + 20}/01/2024" for i in range(6)]):
+        whole = frame.assign(day=dates, remark=said)
+        one, other = asking_for_more(read(whole))
+        assert one.startswith("Dates: 'day' is not used; --time day ")
+        assert other.startswith("Texts: 'remark' is not used; --text ")
+        assert len(asking_for_more(read(whole, time="day"))) == 1
+    assert not asking_for_more(read(frame.assign(day=range(6), remark="short")))
 
 
 def test_people_are_proposed_where_answers_repeat_by_them():

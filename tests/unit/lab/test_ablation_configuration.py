@@ -17,6 +17,7 @@ from sparse_prefgp.lab.ablation import expand, read_study, study_from
 from sparse_prefgp.lab.ablation.runs import RunSettings, reference_of
 from sparse_prefgp.lab.ablation.study import _PARTS
 from tests.conftest import ROOT
+from tests.together import sentence
 
 GOOD: dict[str, Any] = {
     "name": "small",
@@ -110,26 +111,29 @@ def test_learning_curves() -> None:
         (changed(approximations=["vfee"]), ["vfee", "vfe"]),
         (changed(engines=["epp"]), ["epp"]),
         (changed(kernels=["rbf"]), ["rbf", "or --import its module"]),
-        (changed(kernels=["item"]), ["kernel item", "linear+item"]),
+        (changed(kernels=["item"]), [sentence("effects_of_items_alone", "inducing")[:-1]]),
         (changed(inducing_inputs=["k-means"]), ["'k-means' for 'inducing_inputs.0'", "kmeans"]),
         (changed(inducing=None), ["no inducing", "vfe needs", "[16, 32]"]),
         (changed(inducing_inputs=None), ["no inducing_inputs", "[kmeans, learned]"]),
         (changed(hyperparameters=["free"]), ["'free'", "'fixed' or 'joint'"]),
         (changed(exact_reference="yes"), ["'yes' for 'exact_reference'", "boolean"]),
-        (changed(exact_reference=False), ["fixed hyperparameters", "exact_reference: true"]),
+        (changed(exact_reference=False), [sentence("fixed_hyperparameters", "no_exact_reference")]),
         (changed(split__by="colour"), ["colour", "'split'"]),
-        (changed(split__by="given:test"), ["'given:test'", "the same for every seed", "'split'"]),
+        (changed(split__by="given:test"), [sentence("stated_split", "seeds")[:-1], "'split'"]),
         (changed(split__test_fraction=1.5), ["1.5 for 'split.test_fraction'", "less than 1"]),
         (changed(split__leave_one_out=True), ["needs one of test_fraction"]),
         (changed(split__test_fraction=None), ["needs one of test_fraction", "'split'"]),
         (changed(split={"by": "items", "leave_one_out": True}), ["by: group:COLUMN"]),
-        (changed(split={"by": "items", "standard": True}), ["standard: true", "test_fraction"]),
+        (
+            changed(split={"by": "items", "standard": True}),
+            [sentence("standard_parts", "no_targets")],
+        ),
         (changed(data={}), ["none of set, files and made", "'data'"]),
         (changed(data__set="boston"), ["set and made", "exactly one"]),
         (changed(data__regression={"duels": 3, "test_duels": 2, "noise": 0}), ["belongs to a set"]),
         (
             changed(data={"set": "x", "regression": {"duels": 3, "test_duels": 2, "noise": 0}}),
-            ["split by 'duels'", "by: items"],
+            [sentence("targets", "split_but_by_items")],
         ),
         (changed(data__made__kernel="rbf"), ["'rbf' for 'data.made.kernel'", "matern52"]),
         (changed(data__made__variance=float("inf")), ["inf for 'data.made.variance'"]),
@@ -137,10 +141,13 @@ def test_learning_curves() -> None:
         (changed(data={"set": "C:toy"}), ["'C:toy' for 'data.set'"]),
         (changed(data={"set": ""}), ["'' for 'data.set'"]),
         (changed(data={"set": "../own/toy"}), ["'../own/toy' for 'data.set'"]),
-        (changed(data={"set": "x", "test": "gold"}), ["test: gold", "group:COLUMN"]),
+        (changed(data={"set": "x", "test": "gold"}), [sentence("gold", "split_of_the_same_pairs")]),
         (changed(at={"matern52": {"variance": 1}}), ["under at for kernel term 'matern52'"]),
         (changed(at={"se": {"lengthscale": 1}}), ["'lengthscale' under at", "lengthscales"]),
-        (changed(kernels=["additive-se"], at={"additive-se": {}}), ["additive"]),
+        (
+            changed(kernels=["additive-se"], at={"additive-se": {}}),
+            [sentence("values_of_terms", "special_kernel")],
+        ),
         (changed(at={"se": {"variance": -1.0}}), ["has -1 for 'at.se.variance'", "above"]),
         (changed(at={"se": {"variance": "big"}}), ["'big' for 'at.se.variance'"]),
         (changed(at={"se": {"variance": 0}}), ["has 0 for 'at.se.variance'"]),
@@ -149,9 +156,12 @@ def test_learning_curves() -> None:
         (changed(at={"se": {"lengthscales": [1, float("nan")]}}), ["nan for 'at.se.lengthscales'"]),
         (changed(at={"se": {"lengthscales": [1, 2, 3]}}), ["3 values", "2 features"]),
         (changed(at={"se": {"lengthscales": []}}), ["[] for 'at.se.lengthscales'"]),
-        (changed(split__by="time:date"), ["split by 'time:date'", "no such column"]),
+        (changed(split__by="time:date"), [sentence("made_duels", "split_by_a_column")]),
         (changed(name="Böse Namen"), ["'Böse Namen' for 'name'"]),
-        (changed(engines=["laplace-logit"], noise_variance=1.0), ["ignored", "laplace-logit"]),
+        (
+            changed(engines=["laplace-logit"], noise_variance=1.0),
+            [sentence("logistic", "noise_variance")],
+        ),
         (changed(data={"files": {"items": "no.csv", "duels": "no.csv"}}), ["is not a file"]),
         ([1, 2], ["holds no keys"]),
     ],

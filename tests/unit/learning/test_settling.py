@@ -185,12 +185,14 @@ def test_streamed(gradients: dict, tmp_path: Path) -> None:
     assert per_duel[-1] - per_duel[-11] < coarse
     cut = learn(whole.iterations - 1, least_gain=coarse)
     assert not cut.converged and "limit" in cut.message
+    if gradients:  # of a subset nothing is kept
+        return
 
     class Stop(Exception):
         pass
 
     def stop(step: object) -> None:
-        if step.iteration == whole.iterations - 3 and step.of != "all duels":
+        if step.iteration == whole.iterations - 3:
             raise Stop
 
     place = Checkpoint(tmp_path / "kept", every=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.learning.checkpoint import Interrupted
 from sparse_prefgp.learning.report import Progress
+from tests.together import refused
 from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
 
 N, T, M = 30, 300, 6
@@ -51,31 +51,27 @@ def stop_at(of: str, iteration: int) -> Callable[[Progress], None]:
     return stop
 
 
-def fixed() -> spg.StreamedGP:
+def fixed(chunk: int | None = None) -> spg.StreamedGP:
     """Only the kernel moves, so that the optimum is soon reached."""
-    model = build()
+    model = build(chunk=chunk)
     gpflow.set_trainable(model.inducing_variable, False)
     return model
 
 
-@cache
-def uninterrupted(limit: int, **settings: Any) -> Any:
-    return learn(fixed(), limit, **settings)
-
-
 @pytest.mark.slow
-def test_resumed_at_the_same_optimum(tmp_path: Path) -> None:
-    whole, place = uninterrupted(LONG, least_gain=None), tmp_path / "kept"
-    model = fixed()
+@pytest.mark.parametrize(("chunk", "of"), [(100, "chunks"), (None, "memory")])
+def test_resumed_at_the_same_optimum(chunk: int | None, of: str, tmp_path: Path) -> None:
+    whole, place = learn(fixed(chunk), LONG, least_gain=None), tmp_path / "kept"
+    model = fixed(chunk)
     with pytest.raises(Interrupted, match=r"after iteration 3;.*kept.*resume=True") as caught:
-        learn(model, LONG, callback=stop_at("chunks", 3), checkpoint=place, least_gain=None)
+        learn(model, LONG, callback=stop_at(of, 3), checkpoint=place, least_gain=None)
     assert isinstance(caught.value, KeyboardInterrupt)
     model.infer()  # at what was reached, not at a trial of the line search
     assert model.log_evidence() > whole.log_evidence_start
-    model, seen = fixed(), []
+    model, seen = fixed(chunk), []
     resume = spg.Checkpoint(place, resume=True)
     again = learn(model, LONG, callback=seen.append, checkpoint=resume, least_gain=None)
-    assert (seen[0].of, seen[0].iteration) == ("chunks", 4)
+    assert (seen[0].of, seen[0].iteration) == (of, 4)
     assert again.resumed_at == 3 and "resumed from iteration 3" in str(again)
     assert whole.resumed_at == 0 and "resumed" not in str(whole)
     assert again.converged and again.log_evidence == model.log_evidence()
@@ -84,8 +80,17 @@ def test_resumed_at_the_same_optimum(tmp_path: Path) -> None:
     assert again.history[:3] == whole.history[:3]
 
 
+def test_what_was_begun_from_chunks_goes_on_in_memory(tmp_path: Path) -> None:
+    first = learn(build(chunk=100), 2, checkpoint=tmp_path / "kept")
+    again = learn(build(), LIMIT, checkpoint=spg.Checkpoint(tmp_path / "kept", resume=True))
+    assert (first.gradients, again.gradients) == ("chunks", "memory")
+    assert again.resumed_at == 2 and again.iterations == LIMIT
+    assert again.history[:2] == first.history and again.log_evidence > first.log_evidence
+    assert again.evaluations >= first.evaluations + 2 and again.seconds > first.seconds
+
+
 def test_of_a_subset_nothing_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="Of a run on a subset nothing is kept"):
+    with refused("gradients_of_a_subset", "checkpoint"):
         learn(build(), checkpoint=tmp_path / "kept", **SUBSET)
     assert not (tmp_path / "kept").exists()
 

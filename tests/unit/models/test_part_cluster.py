@@ -25,7 +25,7 @@ from sparse_prefgp.models.streaming import cluster, rounds
 from sparse_prefgp.models.streaming.gaussian import numbers_of
 from sparse_prefgp.support.machine import usable_cores
 from tests.killing import started
-from tests.together import apart
+from tests.together import apart, refused
 from tests.tolerances import FIXED_POINT, PARTS, SOLVER
 
 distributed = pytest.importorskip("distributed")
@@ -92,7 +92,7 @@ def test_two_workers_give_the_posterior_of_one_process(duels, workers, parts) ->
     for bytes_ in (*last.bytes_sent, *last.bytes_received):
         assert 8 * numbers_of(M) <= bytes_ <= 8 * numbers_of(M) + 600
     compare(model, make(duels, 1))
-    with pytest.raises(ValueError, match="in the memory of the workers"):
+    with refused("scheduler", "sites_here"):
         model.in_memory()
     model.close()
 

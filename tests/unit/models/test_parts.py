@@ -572,7 +572,7 @@ def test_more_parts_than_duels_are_refused(case: Case) -> None:
 def test_hyperparameters_are_learned_from_chunks_and_from_a_subset(case: Case) -> None:
     whole = case.whole("ids", spg.VFE(), tolerance=1e-8)
     reference = spg.optimise(whole, max_iterations=8)
-    chunks = case.streamed("ids", spg.VFE(), tolerance=1e-8)
+    chunks = case.streamed("ids", spg.VFE(), tolerance=1e-8, chunk=150)
     steps: list[Any] = []
     report = spg.optimise(chunks, max_iterations=8, callback=steps.append)
     assert report.gradients == "chunks" and report.subset is None

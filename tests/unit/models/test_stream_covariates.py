@@ -12,9 +12,10 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.approximations import layout
 from tests.cases import assert_same_scores
 from tests.together import refused
-from tests.tolerances import FIXED_POINT, PARTS, SOLVER
+from tests.tolerances import FIXED_POINT, PARTS, SAME_OPTIMUM, SOLVER
 
 N, T = 12, 160
 COVARIATES = ("side", "length")
@@ -76,10 +77,13 @@ class Said:
         engine = spg.ParallelEP(tolerance=SOLVER)
         return moved(spg.PreferenceGP(self.duels, engine=engine, **self.settings(**more)))
 
-    def streamed(self, source: str = "files", parts: int = 1, **more: Any) -> spg.StreamedGP:
+    def streamed(
+        self, source: str | spg.StreamedDuels = "files", parts: int = 1, **more: Any
+    ) -> spg.StreamedGP:
         engine = spg.PartitionedEP(parts=parts, tolerance=SOLVER)
-        settings = self.settings(**more)
-        return moved(spg.StreamedGP(self.stream(source), engine=engine, chunk=37, **settings))
+        settings = {"chunk": 37} | self.settings(**more)
+        stream = self.stream(source) if isinstance(source, str) else source
+        return moved(spg.StreamedGP(stream, engine=engine, **settings))
 
 
 def moved(model: Any) -> Any:
@@ -287,3 +291,48 @@ def test_a_subset_does_not_learn_the_noise_of_judges(said: Said) -> None:
     before = float(model.terms.parts(spg.Lean)[0].variance.numpy())
     spg.optimise(model, 2, gradients="subset", rng=np.random.default_rng(0))
     assert float(model.terms.parts(spg.Lean)[0].variance.numpy()) != before
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(0, id="all"),
+        pytest.param(3, id="judges in another order", marks=pytest.mark.slow),
+    ],
+)
+def test_what_fits_into_memory_is_learned_there(said: Said, first: int) -> None:
+    found, passes = [], []
+    stream = said.stream().part(first, T)
+    for chunk in (37, None):
+        model, seen = said.streamed(stream, chunk=chunk), set[str]()
+        assert model.fits_in_memory is (chunk is None)
+        report = spg.optimise(model, 3, progress=lambda at, seen=seen: seen.add(at.what))
+        assert report.evaluations >= 4 and report.log_evidence == model.log_evidence()
+        assert report.gradients == ("chunks" if chunk or first else "memory")
+        assert ("gradients in memory," in str(report)) is (report.gradients == "memory")
+        found.append([*report.history, report.log_prior, report.log_evidence])
+        passes.append(seen)
+    np.testing.assert_allclose(*found, rtol=SAME_OPTIMUM)
+    # Judges are numbered as they appear; those of a part have their noise by other numbers.
+    assert passes == [{"sweep", "sums", "gradient"}, passes[0] if first else {"sweep"}]
+
+
+def test_what_does_not_fit_into_memory_is_learned_from_chunks(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert said.streamed(chunk=None).fits_in_memory
+    assert not said.streamed(chunk=None, scheduler="local").fits_in_memory
+    said.frame.assign(trust=0.5).to_parquet(tmp_path / "weighted.parquet")
+    settings = said.settings(terms=(), likelihood=spg.Probit(0.3, margin=0.4))
+    for weights in (None, "trust"):
+        unused = () if weights else ("trust",)
+        stream = spg.stream_duels(
+            tmp_path / "weighted.parquet", said.items, weights=weights, ignore=unused
+        )
+        assert spg.StreamedGP(stream, **settings).fits_in_memory is not bool(weights)
+    for free, fits in ((1 << 30, True), (1 << 17, False), (None, True)):
+        monkeypatch.setattr(layout, "free_memory", lambda free=free: free)
+        assert said.streamed(chunk=None).fits_in_memory is fits
+    assert layout.fits_in_memory(60, 140_000, 62, 63)
+    assert not layout.fits_in_memory(60, 10_000_000, 62, 63)
+    assert not layout.fits_in_memory(9, 8, 2, 1)

@@ -293,7 +293,7 @@ WITH_LEVEL = OfLevel(gpflow.Parameter([1.0, 1.0]), [2, 3])
         ({"terms": [Odd([gpflow.kernels.Linear()])]}, r"A kernel of Odd\(\) is of type Linear"),
         ({"terms": [Odd([WITH_LEVEL])]}, "OfLevel of Odd.* has a level and no numbers"),
         ({"terms": [Odd([])] * 2}, r"Odd\(\) is there twice"),
-        ({"likelihood": spg.Probit(cuts=3)}, "cuts is 3, but no duel has a grade"),
+        ({"likelihood": spg.Probit(cuts=3)}, apart("cuts", "duels_without_grades")),
     ],
 )
 def test_what_is_refused(more: dict[str, Any], words: str) -> None:

@@ -170,7 +170,7 @@ def test_what_it_has_no_meaning_for_is_refused():
         model_of(BY_MARGIN, likelihood=by_judge)
     with refused("margin_only", "labels"):
         model_of(BY_MARGIN, approximation=spg.PITC([0] * 80))
-    with pytest.raises(ValueError, match="tell of its utilities too"):
+    with refused("ties_in_utilities", "tie_margin"):
         fit_tie_margin(model_of(BY_MARGIN, likelihood=spg.Probit(margin=0.3)))
     with refused("logistic", "margin_only"):
         model_of(BY_MARGIN, engine=spg.Laplace(link="logit"))

@@ -385,7 +385,7 @@ def test_linear_slices_find_the_same() -> None:
 def boxed_problem() -> DuelProblem:
     """Wins, ties and a loss by a margin between four items, one of them twice, with a mean."""
     graph = DuelGraph(
-        rows=np.array([[0.0], [0.4], [1.5], [2.0]]),
+        own=np.array([[0.0], [0.4], [1.5], [2.0]]),
         winners=np.array([0, 1, 2, 3, 0]),
         losers=np.array([1, 2, 3, 0, 2]),
         counts=np.array([2.0, 1.0, 3.0, 1.0, 1.0]),

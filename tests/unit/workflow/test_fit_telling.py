@@ -274,6 +274,30 @@ def test_a_limit_that_came_when_the_fit_had_nearly_settled(gain, nearly):
     )
 
 
+def test_a_limit_that_ended_a_stage_names_the_sum_of_all():
+    (note,) = fit_notes(figures(optimiser_converged=False, iterations=140, max_iterations=100))
+    assert note == (
+        "The limit of 100 iterations (max_iterations) ended a stage of the fit, which took 140 in "
+        "all; more may help."
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({}, True),
+        ({"duels": 100}, False),
+        ({"learned": [{"prior": "LogNormal"}]}, False),
+        ({"integration": {"used": False, "reason": "so", "log_sd": {}}}, False),
+    ],
+)
+def test_few_duels_of_which_all_counts_as_certain_are_told(more, told):
+    values = figures(duels=4, learned=[{"prior": None}])
+    values["fit"].pop("integration", None)
+    values["fit"] |= more
+    assert any("sure of nonsense" in note for note in fit_notes(values)) is told
+
+
 def test_of_how_many_duels_the_kept_model_has_learned():
     values = {"data": {"duels": 760, "train_duels": 608}, "fit": {"unit": "duel"}}
     some = "Learned from 608 of 760 duels; fit --refit (refit=True) learns from all."

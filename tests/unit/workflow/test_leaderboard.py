@@ -16,6 +16,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.io.forms import Form
 from sparse_prefgp.workflow.board_table import Battles, odd_of
 from sparse_prefgp.workflow.leaderboard import Leaderboard, conclusion
+from tests.together import apart
 
 pytest.importorskip("typer")
 
@@ -209,9 +210,11 @@ def test_empty_cells_of_a_column_that_is_read_are_refused(column: str, remedy: s
         Battles.opened(table, (), {}, Form(), by="kind")
 
 
-def test_categories_are_no_kinds_too() -> None:
+def test_what_is_read_as_something_else_is_no_kind() -> None:
     with pytest.raises(ValueError, match="'category' is that of kinds and of the category; leave"):
         Battles.opened(battles(60), (), {}, Form(), by="category")
+    with pytest.raises(ValueError, match="'winner' of kinds is read as the verdict; choose"):
+        Battles.opened(battles(60), (), {}, Form(), by="winner").read()
 
 
 @pytest.mark.parametrize("name", ["length_a", "length_b"])
@@ -302,7 +305,7 @@ def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
     [
         ({"Ann": 1.0}, None, "'Ann', who is no judge of the votes; did you mean 'ann'"),
         ({"ann": 0.0}, None, "price of ann is 0.0; give a number, above 0"),
-        ({"ann": 1.0}, "none", "no two judges to choose from; name the column"),
+        ({"ann": 1.0}, "none", apart("prices", "one_judge")),
     ],
 )
 def test_prices_are_checked_before_the_fit(
@@ -400,6 +403,7 @@ def test_what_is_odd_is_told() -> None:
         ],
         columns=table.columns,
     )
+    more = pd.concat([more, more.iloc[:1]])
     with pytest.warns(UserWarning, match="'m3' .* and 'M3' .* differ in case"):
         found = spg.leaderboard(pd.concat([table, more], ignore_index=True), **QUICK)
     notes = " ".join(found.notes)
@@ -409,7 +413,9 @@ def test_what_is_odd_is_told() -> None:
     assert "has 'weak' and 'weak ', which are taken for one: blanks" in notes
     both = "Both orders of two models on one task were shown to one judge in 1 case: each is a vote"
     assert f"{both} of its own." in notes
-    assert "83 of 84 tasks have one vote" in notes
+    assert "83 of 84 tasks have one vote: no two votes can be compared there." in notes
+    copies = "1 vote repeats an earlier one, in models, verdict, judge and task, and counts again"
+    assert copies in notes, "the other of the two orders is no copy"
     weak = found.board().set_index("model").loc["weak"]
     sure = found.board().set_index("model").loc["m0"]
     assert np.isfinite(weak["elo"]) and weak["sd"] > 1.5 * sure["sd"]
@@ -435,13 +441,16 @@ def test_a_board_of_ties_alone_is_one_of_equals() -> None:
 
 
 def rows(groups: list[int]) -> pd.DataFrame:
-    return pd.DataFrame({"model": [f"m{i}" for i in range(len(groups))], "group": groups})
+    names = [f"m{i}" for i in range(len(groups))]
+    return pd.DataFrame(
+        {"model": names, "group": groups, "elo": 1500.0 - 20.0 * np.arange(len(groups))}
+    )
 
 
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        ([1, 2, 2], f"A clear winner, {SURE}: m0, ahead of m1."),
+        ([1, 2, 2], f"A clear winner, {SURE}: m0, 20 points ahead of m1."),
         ([1, 1, 2, 3], f"A tie at the top of 2 models, {SURE}: m0 and m1."),
         ([1, 1, 1, 2], f"Not enough votes: {SURE}, 3 of 4 models cannot be told apart from the"),
         ([1] * 8 + [2] * 9, f"A tie at the top of 8 models, {SURE}: m0, m1, m2, m3, m4, m5 and"),

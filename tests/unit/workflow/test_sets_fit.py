@@ -19,7 +19,13 @@ from sparse_prefgp.learning.greedy import addition_gains
 from sparse_prefgp.workflow.comparison import compare
 from tests.together import refused
 
-SETS, FIT = 40, {"kernel": "linear", "approximation": "exact", "max_iterations": 4}
+SETS = 40
+FIT: dict[str, Any] = {
+    "kernel": "linear",
+    "approximation": "exact",
+    "max_iterations": 4,
+    "integrate": "no",
+}
 
 
 def survey() -> pd.DataFrame:
@@ -201,9 +207,11 @@ def test_predictions_of_named_alternatives() -> None:
     with pytest.raises(ValueError, match="none was given"):
         spg.predict(model)
     for ask, given in ((spg.predict, "pairs"), (spg.evaluate, "duels"), (spg.update, "duels")):
-        with pytest.raises(ValueError, match=r"at_once was given with .* best_worst alone"):
+        with pytest.raises(ValueError, match="at_once, which is of best_worst, do not go together"):
             ask(model, **{given: wide}, at_once=True)  # type: ignore[operator]
-        with pytest.raises(ValueError, match=r"unranked_last was given with choices, .* rankings"):
+        with pytest.raises(
+            ValueError, match="unranked_last, which is of rankings, do not go together"
+        ):
             ask(model, choices=wide, unranked_last=True)  # type: ignore[operator]
         with pytest.raises(TypeError, match="no option 'at_onse' of choices"):
             ask(model, choices=wide, at_onse=True)  # type: ignore[operator]

@@ -281,7 +281,7 @@ def test_a_reporter_is_told_of_every_stage(frames: tuple[pd.DataFrame, pd.DataFr
     listener = Listener()
     found = spg.fit(*frames, reporter=listener, **SMALL)
     assert listener.begun == [READING, LOADING, PLACING, FITTING, SCORING]
-    assert listener.ended == [HOLDING, FITTING, SCORING]
+    assert listener.ended == [READING, HOLDING, FITTING, SCORING]
     assert tuple(listener.notes) == found.notes
 
 
@@ -308,7 +308,7 @@ def test_a_reporter_is_told_of_every_stage(frames: tuple[pd.DataFrame, pd.DataFr
         ({"parts": 3}, "parts was given without stream"),
         ({"stream": True, "engine": "laplace"}, sentence("chunks", "engine")),
         ({"stream": True, "html": True, "out": "x"}, sentence("chunks", "report")),
-        ({"html": True}, "without a folder"),
+        ({"html": True}, sentence("report", "no_folder")),
         ({"choices": "choices.csv"}, "duels and choices were given"),
         ({"weight": "worth"}, "has no column 'worth'"),
     ],
