@@ -376,20 +376,17 @@ def _repeated(battles: Battles, table: Duels) -> list[str]:
     if roles.date is None and (roles.judge is None or roles.task is None):
         return []
     said, covariates = table.given, table.given.covariate_differences
-    keys = {"kind": said.kind, **dict(enumerate(said.pairs.T))}
-    if covariates is not None:
-        keys |= {f"covariate {i}": column for i, column in enumerate(covariates.T)}
-    columns = [name for name in vars(roles).values() if name is not None]
-    votes = (
-        require_pandas().DataFrame(keys).assign(**{x: battles.texts(x).to_numpy() for x in columns})
-    )
+    votes = require_pandas().DataFrame(said.pairs).assign(kind=said.kind)
+    for i, column in enumerate([] if covariates is None else covariates.T):
+        votes[f"covariate {i}"] = column
+    named = {what: name for what, name in vars(roles).items() if name is not None}
+    votes = votes.assign(**{name: battles.texts(name).to_numpy() for name in named.values()})
     number = int(votes.duplicated().sum())
     if not number:
         return []
-    what = and_so([what for what, name in vars(roles).items() if name is not None])
     says = agreeing(number, "repeats an earlier one", "repeat earlier ones")
     return [
-        f"{counted(number, 'vote')} {says}, in models, verdict, {what}, and "
+        f"{counted(number, 'vote')} {says}, in models, verdict, {and_so(named)}, and "
         f"{agreeing(number, 'counts', 'count')} again; leave copies out."
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -255,7 +255,7 @@ class Sources(Form):
         table = self.table(settings.split, name)
         if table.read_as is None:
             return table
-        return replace(table, read_as=table.read_as.noting(*asking_for_more(table)))
+        return table.replacing(read_as=table.read_as.noting(*asking_for_more(table)))
 
     def table(self, split: str, name: str | None = None) -> Duels:
         """All of them in memory, as `read`."""
