@@ -25,9 +25,9 @@ from sparse_prefgp.data.answers import (
 )
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.flags import Where, flags_of
-from sparse_prefgp.data.items import Items, OfItems, check_features
+from sparse_prefgp.data.items import Items, check_features
 from sparse_prefgp.data.people import PeopleFeatures
-from sparse_prefgp.data.raw_items import RawItems
+from sparse_prefgp.data.raw_items import OfItems, RawItems
 from sparse_prefgp.data.read_as import ReadAs
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.data.row_names import RowNames
@@ -351,7 +351,7 @@ class Duels(OfItems, OfLabels):
         return np.asarray(codes, dtype=np.int64)
 
     def select(self, rows: npt.ArrayLike) -> Duels:
-        """Some of the rows (numbers, or a mask of length t), as they were given; all items stay.
+        """Some of the rows (numbers, or a mask of length t), as the table has them; all items stay.
 
         :raises ValueError: a row that is not there.
         """

@@ -17,7 +17,6 @@ from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.features import FeatureTransform
-    from sparse_prefgp.data.raw_items import RawItems
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,59 +76,6 @@ class Items:
     def shown(self, row: int) -> str:
         """How a message names the item of a row."""
         return shortened(row if self.ids is None else self.ids[row])
-
-
-class OfItems:
-    """Views of the items between which answers are."""
-
-    known: Items
-    described: Items | RawItems
-    """The same, or the table of them of which features are yet to be made."""
-
-    @property
-    def items(self) -> FloatArray:
-        """(n, D) features, one row per item, read-only."""
-        return self.known.features
-
-    @property
-    def item(self) -> IntArray:
-        """(n,) which item each row is of; as a rule the row itself."""
-        return np.arange(self.num_items) if self.described.item is None else self.described.item
-
-    @property
-    def item_ids(self) -> tuple[Hashable, ...] | None:
-        """n names of the rows; None without."""
-        return self.described.ids
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """D names; None without."""
-        return self.known.feature_names
-
-    @property
-    def transform(self) -> FeatureTransform | None:
-        """How the features were made of a raw table; None where they were given as they are."""
-        return self.known.transform
-
-    @property
-    def item_rows(self) -> ItemRows | None:
-        """Which item each row is, and in which context; None where each is an item."""
-        return self.described.item_rows
-
-    @property
-    def num_items(self) -> int:
-        """n, the number of items, compared or not."""
-        return len(self.described)
-
-    @property
-    def num_features(self) -> int:
-        """D, the number of feature columns."""
-        return self.known.num_features
-
-    @property
-    def has_features(self) -> bool:
-        """Whether items have any feature."""
-        return self.described.num_features > 0
 
 
 def check_features(

@@ -10,7 +10,8 @@ import numpy as np
 
 from sparse_prefgp.data.answers import Answers, Codes, OfLabels
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.items import Items, OfItems
+from sparse_prefgp.data.items import Items
+from sparse_prefgp.data.raw_items import OfItems
 from sparse_prefgp.data.roles import columns_of_roles
 from sparse_prefgp.models.known import NotInMemory
 from sparse_prefgp.support.arrays import FloatArray, IntArray
