@@ -38,6 +38,8 @@ FILLED = re.compile(r"(?<=\[) | (?=\])")
 EFFORT = re.compile(r"\b[\d,.]+(/\d+)?(?= (?:s|sweeps|iterations|evaluations|evidence per)\b)")
 # Kernel variance and lengthscales together move along a ridge on which the evidence is flat.
 RIDGE = "Kernel variance"
+# In a stated output: lines that are not shown.
+LEFT_OUT = "…"
 DATA = "SPARSE_PREFGP_DATA"
 LARGEST_PICTURE = 100_000  # bytes of one in docs/
 
@@ -131,12 +133,17 @@ def difference(stated: str, printed: str, relative: float, absolute: float) -> s
     """The first difference between two outputs as a sentence, "" for none.
 
     Texts must be equal but for spaces; numbers may differ by the two tolerances together, and
-    seconds, sweeps, iterations and the kernel variances of `fit` by anything.
+    seconds, sweeps, iterations and the kernel variances of `fit` by anything. A line of three dots
+    stands for any lines.
     """
-    pairs = list(zip(_lines(stated), _lines(printed), strict=False))
-    if len(_lines(stated)) != len(_lines(printed)):
-        return f"{len(_lines(stated))} lines are stated, {len(_lines(printed))} printed"
-    for wanted, found in pairs:
+    wanted_lines, found_lines = _lines(stated), _lines(printed)
+    if LEFT_OUT in wanted_lines:
+        before = wanted_lines.index(LEFT_OUT)
+        after = len(found_lines) - (len(wanted_lines) - before - 1)
+        found_lines = [*found_lines[:before], LEFT_OUT, *found_lines[max(after, before) :]]
+    if len(wanted_lines) != len(found_lines):
+        return f"{len(wanted_lines)} lines are stated, {len(found_lines)} printed"
+    for wanted, found in zip(wanted_lines, found_lines, strict=True):
         if NUMBER.sub("#", wanted) != NUMBER.sub("#", found):
             return f"stated {wanted!r}, printed {found!r}"
         if wanted.startswith(RIDGE):

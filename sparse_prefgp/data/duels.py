@@ -766,7 +766,8 @@ class Duels(OfItems, OfLabels):
         return found
 
     def __repr__(self) -> str:
-        numbers = f"num_items={self.num_items}, num_features={self.described.num_features}"
+        what = "num_features" if isinstance(self.described, Items) else "num_columns"
+        numbers = f"num_items={self.num_items}, {what}={self.described.num_features}"
         rows = f"num_rows={self.num_rows}"
         if isinstance(self.answers, Merged):
             rows = f"num_pairs={self.num_pairs}"

@@ -25,6 +25,7 @@ from sparse_prefgp.models.parameters import LogParameter, half_t
 from sparse_prefgp.support.normals import Normals
 from sparse_prefgp.workflow.kernel_names import LEAST_VARIANCE, KernelChoice
 from tests.together import refused
+from tests.tolerances import SAME_OPTIMUM
 
 DATA = Path(__file__).parents[2] / "data" / "uncertainty_cases.json"
 CASES = {case["name"]: case for case in json.loads(DATA.read_text())["cases"]}
@@ -218,6 +219,24 @@ def test_a_run_of_its_own(name: str) -> None:
         chances = [ndtr(mean / np.sqrt(sd**2 + 1.0)) for mean, sd in each]
         average = float(model.mixture.weights @ chances)
         assert average == pytest.approx(wanted["probability"], abs=0.003)
+
+
+@pytest.mark.usefixtures("as_in_the_case")
+@pytest.mark.slow
+def test_how_much_longer_intervals_are_is_said_in_the_unit_of_a_ranking() -> None:
+    """How noisy all judges are together moves utilities, and no interval that is shown."""
+    found = integrated("judges")
+    items = found.inputs.of_items()
+    first, second = (items[rows] for rows in np.triu_indices(len(items), 1))
+    of_points = [point.predict_difference(first, second) for point in found.points]
+    means, variances = (np.array([each[i].numpy() for each in of_points]) for i in (0, 1))
+    units = np.asarray(found.units)[:, None]
+    assert np.ptp(units) > 0.1
+    middle = found.weights @ (units * means)
+    mixed = found.weights @ (units**2 * variances + (units * means - middle) ** 2)
+    alone = found.at_mode.predict_difference(first, second)[1].numpy()
+    longer = np.mean(np.sqrt(mixed / alone)) - 1.0
+    assert found.integration.longer == pytest.approx(longer, rel=SAME_OPTIMUM)
 
 
 @pytest.mark.slow
