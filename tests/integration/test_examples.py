@@ -131,6 +131,19 @@ def test_outputs_are_compared_as_people_would(printed, problem):
     assert (problem in found) if problem else (found == "")
 
 
+@pytest.mark.parametrize(
+    ("printed", "same"),
+    [
+        ("first\nsecond\nlast\n", True),
+        ("first\nlast\n", True),
+        ("first\nsecond\n", False),
+        ("last\n", False),
+    ],
+)
+def test_three_dots_stand_for_any_lines(printed, same):
+    assert (examples.difference("first\n…\nlast\n", printed, 0.05, 0.01) == "") is same
+
+
 def test_arrays_are_compared_by_their_numbers():
     # NumPy drops the zeros at the end of 0.16176300, and fills up with blanks.
     stated, printed = "tf.Tensor([0.547 0.16034616])\n", "tf.Tensor([0.547 0.161763  ])\n"
