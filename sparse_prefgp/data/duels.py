@@ -438,12 +438,18 @@ class Duels(OfItems, OfLabels):
         """These duels, with features made as those of others were, unless they have some.
 
         :param duels: `Duels` or `SeenDuels`.
-        :raises ValueError: what `standardised` raises.
+        :raises ValueError: features that are yet to be made, of duels that have no transform; what
+            `standardised` raises.
         """
         of_these = vars(self).get("_standardised") is duels  # asked for, and made of these
         if of_these or isinstance(self.described, Items):
             return self.with_features
-        return self.standardised(transform=duels.transform, people_features=duels.people_features)
+        # Of a table nobody knows the units of features that were given as they are.
+        as_they_are = duels.transform is None and duels.has_features
+        together.check(no_transform=as_they_are, raw_items=self.has_features)
+        has_people = isinstance(self.people_table, RawItems)
+        people_features = duels.people_features if has_people else None
+        return self.standardised(transform=duels.transform, people_features=people_features)
 
     def transform_of(self, training: IntArray, scored: bool = True) -> FeatureTransform:
         """What makes features of the items, learned from these rows of them.

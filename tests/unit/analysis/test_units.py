@@ -92,6 +92,16 @@ def test_duels_as_they_are_read_are_made_as_those_of_the_model(
     assert -log_p[:, 0].mean() == pytest.approx(expected, rel=IDENTITY)
 
 
+def test_duels_as_they_are_read_are_scored_by_a_model_in_chunks(tmp_path: Path) -> None:
+    kernel = gpflow.kernels.SquaredExponential(variance=4.0, lengthscales=1.5)
+    TRAINING.to_parquet(tmp_path / "duels.parquet")
+    model = spg.StreamedGP(spg.stream_duels(tmp_path / "duels.parquet", ITEMS), kernel)
+    other = spg.read_duels(ITEMS, TEST)
+    found, same = spg.evaluate(model, other), spg.evaluate(model, TEST, ITEMS)
+    nats = [each["held_out"]["model"]["nlp_nats"] for each in (found, same)]
+    assert nats[0] == pytest.approx(nats[1], rel=ROUNDING)
+
+
 def _flat(scores: dict[str, Any]) -> dict[str, float]:
     rows = pd.json_normalize(scores).iloc[0]
     return {name: float(value) for name, value in rows.items() if not isinstance(value, list | str)}
@@ -182,3 +192,5 @@ def test_a_transform_beside_a_model_without_one_is_refused() -> None:
     model = spg.PreferenceGP(bare, gpflow.kernels.SquaredExponential())
     with refused("no_transform", "raw_items"):
         spg.evaluate(model, read(TEST))
+    with refused("no_transform", "raw_items"):
+        spg.replace(model, spg.read_duels(ITEMS, TEST))
