@@ -15,6 +15,8 @@ from sparse_prefgp.io.choices import CHOICE_SET, CHOSEN, RANK, RANKING
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 TIE = "tie"
+# Which of a few named things an alternative is, which the reader takes for the item.
+ALTERNATIVE = "alternative"
 
 
 @contextmanager
@@ -126,8 +128,8 @@ class ChoiceSet(_Named):
 
     @property
     def attributes(self) -> list[str]:
-        """Columns that describe the alternatives."""
-        others = {CHOICE_SET, CHOSEN, PERSON, *self.about.ignore}
+        """Columns that describe the alternatives, besides their names."""
+        others = {CHOICE_SET, CHOSEN, PERSON, ALTERNATIVE, *self.about.ignore}
         return [name for name in self.choices.columns if name not in others]
 
     @property
@@ -139,15 +141,17 @@ class ChoiceSet(_Named):
     def size(self) -> dict[str, int]:
         """Numbers of distinct alternatives (`items`), of their `features`, and of choices
         (`duels`)."""
-        named = self.attributes
+        attributes = self.attributes
+        names = [x for x in self.choices.columns if x == ALTERNATIVE and x not in self.about.ignore]
         return {
-            "items": len(self.choices.drop_duplicates(named)),
-            "features": len(named),
+            "items": len(self.choices.drop_duplicates([*names, *attributes])),
+            "features": len(attributes),
             "duels": int(self.choices[CHOICE_SET].nunique()),
         }
 
     def to_duels(self, **options: Any) -> Duels:
-        """The choices as they are read: alternatives that are equal in all attributes are one item.
+        """The choices as they are read: alternatives that are equal in name and attributes are one
+        item.
 
         :param options: more of `read_choices`, such as `features` or `person`.
         :raises ValueError: what `read_choices` raises.
