@@ -139,6 +139,13 @@ def _about_certainty(fit: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def how_of_gradients(gradients: str, subset: int | None) -> str:
+    """How the gradients of streamed duels were made, as `OptimisationReport` has it."""
+    if subset is not None:
+        return f"gradients from {subset:,} random rows"
+    return f"exact gradients {'in memory' if gradients == 'memory' else 'from chunks'}"
+
+
 def few_points(effective: float, points: int) -> str:
     """What to know where few points of the hyperparameters count; else nothing."""
     if effective >= FEW_LEFT * points:

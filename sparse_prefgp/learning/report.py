@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sparse_prefgp.engines import InferenceResult
-from sparse_prefgp.learning.notes import notes_of
+from sparse_prefgp.learning.notes import how_of_gradients, notes_of
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,7 @@ class OptimisationReport:
         """How it went, without what there is to know about it."""
         spent = f"{self.evaluations} evaluations, {self.sweeps} sweeps"
         if self.gradients is not None:
-            how = f"exact gradients {'in memory' if self.gradients == 'memory' else 'from chunks'}"
-            if self.subset is not None:
-                how = f"gradients from {self.subset:,} random rows"
+            how = how_of_gradients(self.gradients, self.subset)
             spent = f"{how}, {self.evaluations} evaluations of all duels"
         text = (
             f"log evidence {self.log_evidence_start:.3f} -> {self.log_evidence:.3f} nats in "

@@ -376,11 +376,10 @@ def _repeated(battles: Battles, table: Duels) -> list[str]:
     if roles.date is None and (roles.judge is None or roles.task is None):
         return []
     said, covariates = table.given, table.given.covariate_differences
-    votes = require_pandas().DataFrame(said.pairs).assign(kind=said.kind)
-    for i, column in enumerate([] if covariates is None else covariates.T):
-        votes[f"covariate {i}"] = column
     named = {what: name for what, name in vars(roles).items() if name is not None}
-    votes = votes.assign(**{name: battles.texts(name).to_numpy() for name in named.values()})
+    keys = [said.kind, *said.pairs.T, *([] if covariates is None else covariates.T)]
+    keys += [battles.texts(name).to_numpy() for name in named.values()]
+    votes = require_pandas().DataFrame(dict(enumerate(keys)))
     number = int(votes.duplicated().sum())
     if not number:
         return []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparse_prefgp.analysis.verdicts import score_parts
 from sparse_prefgp.data.read_as import ReadAs
-from sparse_prefgp.learning.notes import fit_notes, is_warning, learned_from
+from sparse_prefgp.learning.notes import fit_notes, how_of_gradients, is_warning, learned_from
 from sparse_prefgp.support.plain import Record
 from sparse_prefgp.support.words import counted, some_of
 from sparse_prefgp.tell.report import Picture, Report, Section, sections_of
@@ -109,9 +109,7 @@ def _there(fit: Record, wanted: Iterable[tuple[str, str, Any]]) -> list[Fact]:
 def _evidence(fit: Record) -> Fact:
     how, unit = "", fit["unit"]
     if fit.get("gradients"):
-        of = f"exact gradients {'in memory' if fit['gradients'] == 'memory' else 'from chunks'}"
-        if fit["subset"] is not None:
-            of = f"gradients from {fit['subset']:,} random rows"
+        of = how_of_gradients(fit["gradients"], fit["subset"])
         how = f" ({of}, {fit['evaluations']:,} evaluations of all duels)"
     if fit["weight"] is not None:
         unit = f"unit of weight (weights add up to {fit['weight']:,.4g})"
