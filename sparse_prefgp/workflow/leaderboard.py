@@ -153,7 +153,15 @@ class Leaderboard(Result):
     @property
     def judges(self) -> Any:
         """What is known of each judge; None where nobody knows who judged, or there is one."""
-        return next((part.result for part in self.parts_of if part.name == "judges"), None)
+        return self._part("judges")
+
+    @property
+    def audit(self) -> Any:
+        """What bends the board, and what is clean; None where nobody looked."""
+        return self._part("audit")
+
+    def _part(self, name: str) -> Any:
+        return next((part.result for part in self.parts_of if part.name == name), None)
 
     @property
     def reliance(self) -> str:
@@ -252,9 +260,10 @@ class Leaderboard(Result):
         from sparse_prefgp.analysis.verdicts import abstention_table
 
         first, rest = self.table(), [name for name in self.rankings if name != ALL]
+        bent = [self.audit.conclusion] if self.audit and self.audit.findings else []
         sections = [
             Section(sentences=[self.conclusion]),
-            Section("Before you rely on this", notes=[*filter(is_warning, self.notes)]),
+            Section("Before you rely on this", notes=[*bent, *filter(is_warning, self.notes)]),
             Section("The board", tables=[first], sentences=self.sentences()),
             Section("Pictures", pictures=self._pictures()),
             Section(

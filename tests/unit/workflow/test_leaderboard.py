@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp.analysis.audit_result import Finding
 from sparse_prefgp.io.forms import Form
 from sparse_prefgp.workflow.board_table import Battles, odd_of
-from sparse_prefgp.workflow.leaderboard import Leaderboard, conclusion
+from sparse_prefgp.workflow.leaderboard import Leaderboard, Part, conclusion
 from tests.together import apart
 
 pytest.importorskip("typer")
@@ -106,6 +108,16 @@ def test_who_beat_whom_is_counted(board: Leaderboard) -> None:
                     points.append(0.5 if won is None else float(won == one))
             expected = np.mean(points) if points else np.nan
             assert seen[i, j] == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_page_says_at_its_top_what_bends_the_board(board: Leaderboard) -> None:
+    circle = Finding("circle", "m0", 1.0, (0.5, 1.5), 1e-9, "Look.", "utility each", "counted")
+    for findings in ((circle,), ()):
+        audit = replace(board.audit, findings=findings)
+        kept = [part for part in board.parts_of if part.name != "audit"]
+        found = replace(board, parts_of=[*kept, Part("audit", "Audit", audit)])
+        (box,) = [part for part in found.report().sections if part.title.startswith("Before")]
+        assert (audit.conclusion in box.notes) is bool(findings)
 
 
 def test_a_board_is_written_whole(board: Leaderboard, tmp_path: Path) -> None:
@@ -245,10 +257,9 @@ def test_what_cannot_be_told_of_a_board_is_noted() -> None:
     assert [*found.rankings] == ["all"], "the same battles are not fitted twice"
     assert found.judges is None and found.model.likelihood.noise_ratio is None
     assert "One judge: his noise and lean are those of the board" in found.table_of.read_as.notes
-    audit = next(part.result for part in found.parts_of if part.name == "audit")
-    told = [one for one in audit.looked_at if one.what.startswith("lean")]
+    told = [one for one in found.audit.looked_at if one.what.startswith("lean")]
     assert [one.told for one in told] == ["not asked: there is one judge"]
-    assert "drift" in {one.what for one in audit.looked_at if one.findings is None}
+    assert "drift" in {one.what for one in found.audit.looked_at if one.findings is None}
 
 
 @pytest.mark.parametrize(
