@@ -94,8 +94,8 @@ def evaluate(
 
     :param model: whose predictions are scored. The linear probit is fitted to its training duels; a
         `StreamedGP`, which does not have them, is scored along with the coin alone.
-    :param duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or a
-        `Duels`, whose groups count if the model has noise by group. A folder of Parquet files is
+    :param duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or
+        `Duels`, also of sets, whose groups count if the model has noise by group. A folder of Parquet files is
         read in chunks, and so is one file for a model whose duels had features of their own; or
         `StreamedDuels`. The pairs are not told apart then, nor, without items, what lies outside
         the range: None. `Duels` and streams that record another transform than the model are
@@ -151,7 +151,8 @@ def evaluate(
     kind, source = only_one(
         options, duels=duels, choices=choices, rankings=rankings, best_worst=best_worst
     )
-    sets = kind != "duels"
+    own = source if isinstance(source, Duels) else None
+    sets = kind != "duels" or (own is not None and own.events.has_sets)
     relies = risk is not None
     together.check(
         answers=sets,
@@ -181,7 +182,8 @@ def evaluate(
         read = read_answers(model, kind, source, items, columns, **options)
         events, there = read.events, read.there
         if sets:
-            of_events["grouping"] = grouping_of(read.table, np.arange(len(events)))
+            table = read.table if own is None else own
+            of_events["grouping"] = grouping_of(table, np.arange(len(events)))
         else:
             events, of_events = _of_duels(model, read, relies)
         chunks = [Asked(events, read.items.inputs, sets=sets)]
@@ -217,7 +219,7 @@ def evaluate(
         tasks = None if task in (None, NONE) else _tasks(read, task)
         figures["threshold"] = threshold_of(found, risk, confidence, tasks, rng).to_dict()
     if trust and read is not None:
-        frame = frame_of(source) if isinstance(source, Duels) else read.table.frame
+        frame = read.table.frame if own is None else frame_of(own)
         figures["votes"] = by_surprise(frame, found)
     of_items = dict.fromkeys(("outside_features", "unknown_levels"))
     return {

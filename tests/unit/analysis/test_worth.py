@@ -259,3 +259,13 @@ def test_worth_for_one_person() -> None:
     logit = spg.conditional_logit(spg.Duels(x, first, second, feature_names=["speed", "price"]))
     with refused("one_utility", "people"):
         spg.worth(logit, person="p1")
+
+
+def test_choices_as_they_were_read_score_as_their_table_does(linear: spg.PreferenceGP) -> None:
+    table = survey().query("choice_set < 20")
+    with_person = table.assign(person=table["choice_set"] % 4)
+    for some in (table, with_person):
+        read = spg.evaluate(linear, spg.read_choices(None, some))
+        assert read == spg.evaluate(linear, choices=some)
+        over = read["held_out"]["choices"]["model"]["se_over"]
+        assert over == ("people" if "person" in some else "choices")
