@@ -95,8 +95,8 @@ def evaluate(
     :param model: whose predictions are scored. The linear probit is fitted to its training duels; a
         `StreamedGP`, which does not have them, is scored along with the coin alone.
     :param duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or
-        `Duels`, also of sets, whose groups count if the model has noise by group. A folder of Parquet files is
-        read in chunks, and so is one file for a model whose duels had features of their own; or
+        `Duels`, also of sets, whose groups count if the model has noise by group. A folder of
+        Parquet files is read in chunks, and so is one file for a model whose duels had features of their own; or
         `StreamedDuels`. The pairs are not told apart then, nor, without items, what lies outside
         the range: None. `Duels` and streams that record another transform than the model are
         converted to its units by way of the raw values; without a recorded one they are taken to be

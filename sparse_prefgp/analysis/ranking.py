@@ -232,6 +232,7 @@ class Ranking(Result):
         silent = {"copies"} if self._all_single else set()
         silent |= set() if self.shows_ranks else {*_OF_RANKS, _ELO}
         silent |= set() if shown["outside_range"].any() else {"outside_range"}
+        silent |= {"p_top_k"} if self.top_k == self.items else set()  # certain
         columns = [
             column._replace(heading=column.heading.format(top=self.top_k, unit=self.unit))
             for column in COLUMNS

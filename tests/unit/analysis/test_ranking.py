@@ -454,8 +454,11 @@ def test_single_precision() -> None:
 
 def test_top_k_is_ten_or_all() -> None:
     model = build()
-    assert rank(model, NEW, samples=100).top_k == 10
-    assert rank(model, NEW[:4], samples=100).top_k == 4
+    for items, k in ((NEW, 10), (NEW[:4], 4)):
+        found = rank(model, items, samples=100)
+        assert found.top_k == k
+        shown = {column.key for column in found.table().columns}
+        assert ("p_top_k" in shown) is (k < len(items)), "all are among all"
 
 
 @pytest.mark.parametrize(
