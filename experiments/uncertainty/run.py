@@ -29,6 +29,7 @@ from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 
 NOISE, Z90, PAIRS, DRAWS = 0.5, 1.6448536269514722, 200, 4000
 TODAY, MODE, MIXTURE = "no priors", "weak priors", "integrated"
+FEW, SHARE = "4 items", "least share of the width at variance 1"
 Rng = np.random.Generator
 
 
@@ -233,6 +234,15 @@ def figures(model: spg.PreferenceGP, truth: Truth, rng: Rng) -> dict[str, float]
     return said
 
 
+def least_share(mixture: spg.PreferenceGP, truth: Truth) -> float:
+    """The shortest interval of a difference, in widths that the same answers have at variance 1."""
+    alone = spg.PreferenceGP(truth.duels, spg.ItemEffect(1.0), **truth.more())
+    known = alone.inputs.of_items()
+    a, b = (known[rows] for rows in np.triu_indices(len(known), 1))
+    variance, fixed = (model.predict_difference(a, b)[1].numpy() for model in (mixture, alone))
+    return float(np.sqrt(variance / fixed).min())
+
+
 def one_run(name: str, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, *name.encode()])
     truth = ROWS[name](rng)
@@ -251,6 +261,8 @@ def one_run(name: str, seed: int) -> dict[str, Any]:
             "seconds": time.perf_counter() - started,
             **{x: getattr(said, x) for x in ("used", "gain", "points", "sweeps", "evaluations")},
         }
+        if name.startswith(FEW):
+            line[MIXTURE][SHARE] = least_share(mixture, truth)
     return line
 
 
@@ -286,6 +298,12 @@ def table(path: Path) -> str:
                 f"| {label} ({len(some)}) | {held[0]} | {held[1]} | {held[2]} ± {sd:.3f} | "
                 f"{widths} | {nats} | {surer} | {best} | {sweeps} |"
             )
+    shares = [line[MIXTURE][SHARE] for line in lines if SHARE in line[MIXTURE]]
+    if shares:
+        text += [
+            f"\nOf {len(shares)} runs of {FEW} the shortest interval of a difference has at least "
+            f"{min(shares):.3f} of the width that the same answers have at variance 1."
+        ]
     return "\n".join(text)
 
 
