@@ -13,7 +13,7 @@ import tensorflow_probability as tfp
 
 from sparse_prefgp.support.arrays import FloatArray
 
-M = TypeVar("M", bound=tf.Module)
+M = TypeVar("M", bound=gpflow.Module)
 
 # Degrees of freedom of the half-Student-t priors.
 FREEDOM = 4.0
@@ -102,7 +102,7 @@ def take_by_name(
     made.assign([values.get(name, value) for name, value in first])
 
 
-def leaves_of(module: tf.Module) -> list[gpflow.Parameter | tf.Variable]:
+def leaves_of(module: gpflow.Module) -> list[gpflow.Parameter | tf.Variable]:
     """The parameters of a module, and the variables that belong to none of them."""
     parameters = list(module.parameters)
     theirs = {id(each.unconstrained_variable) for each in parameters}
