@@ -317,7 +317,7 @@ def ep_error(model: PreferenceGP) -> float:
     graph = model.all_duels
     problem = model.problem()._replace(graph=graph)
     ends = (as_float(graph.rows[side]) for side in (graph.winners, graph.losers))
-    prior = pair_difference_variance(model.row_kernel, *ends).numpy()
+    prior = pair_difference_variance(problem.kernel, *ends).numpy()
     typical = float(np.average(prior, weights=graph.counts))
     starts, errors = np.array(EP_ERROR_PER_DUEL).T
     noise = problem.noise.numpy()

@@ -439,7 +439,7 @@ def rank(
 
     group_of_row = np.zeros(number, dtype=np.int64)
     group_of_row[row_of_item] = group
-    weights, units = board.posterior.weights, model.units
+    weights, units = board.posterior.weights, model.mixture.units
     each = [
         Centred.on(part, rows, row_of_item[chosen], group_of_row) for part in board.posterior.parts
     ]

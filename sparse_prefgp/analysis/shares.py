@@ -171,10 +171,10 @@ def _columns(
     rng: np.random.Generator,
 ) -> dict[str, FloatArray]:
     """What is added to the alternatives, (b, k) each."""
-    events = as_known(model, events)
+    events, mixture = as_known(model, events), model.mixture
     parts = [
         (set_posterior(point, inputs, events), look_noise(point, judge_numbers(events)))
-        for point in model.points
+        for point in mixture.points
     ]
     k = parts[0][0].mean.shape[1]
     ask(
@@ -184,14 +184,15 @@ def _columns(
     )
     # The same draws for each set: what else is in the table changes nothing.
     normal = rng.standard_normal((k, draws)).T
-    normals = np.split(normal, np.cumsum(allotted(model.weights, draws))[:-1])
+    normals = np.split(normal, np.cumsum(allotted(mixture.weights, draws))[:-1])
     tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
     nobody = np.full(len(events), model.terms.taste is not None and model.view.of_nobody)
     if events.person is not None:
         nobody &= events.person.numbers < 0
     of_all, names = [sets for sets, _ in parts], [*ADDED]
     if nobody.any():
-        of_all = [set_posterior(point, inputs, events) for point in model.consensus().points]
+        shared = model.consensus().mixture.points
+        of_all = [set_posterior(point, inputs, events) for point in shared]
         names += [*OVER_PEOPLE]
 
     def drawn(some: IntArray, shared: bool) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -235,7 +235,7 @@ def _mixed(model: PreferenceGP, at_mode: PreferenceGP, data: Duels, new: Answers
     """
     if model.at_mode is model:
         return at_mode
-    mixture = cast(IntegratedGP, model).mixture
+    mixture = model.mixture
     points = [_continued(point, data, new)[0] for point in mixture.points]
     both = zip(points, mixture.points, strict=True)
     likelier = np.array([now.log_evidence() - then.log_evidence() for now, then in both])
@@ -244,7 +244,7 @@ def _mixed(model: PreferenceGP, at_mode: PreferenceGP, data: Duels, new: Answers
     effective = 1.0 / float(np.sum(weights**2))
     if few := few_points(effective, len(points)):
         warnings.warn(few, stacklevel=3)
-    result = IntegratedGP.of(at_mode, points, weights)
+    result = IntegratedGP(at_mode, points, weights)
     result.integration = replace(
         model.integration,
         reason="points of the model before, weighted by what is new",

@@ -23,7 +23,12 @@ from sparse_prefgp.models.known import Written
 from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.streaming.algebra import size_of
 from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
-from sparse_prefgp.models.streaming.model import SolvedParts, StreamedGP, StreamedResult
+from sparse_prefgp.models.streaming.model import (
+    SolvedParts,
+    StreamedGP,
+    StreamedResult,
+    without_duels,
+)
 from sparse_prefgp.models.terms import Terms
 from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
@@ -95,7 +100,7 @@ def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> St
         total = Natural.unpacked(natural, size)
     else:
         total = Natural.unpacked(natural, dense).parted(size)
-    return StreamedGP.without_duels(
+    return without_duels(
         seen,
         approximation,
         value_of(ENGINE, description["engine"]),

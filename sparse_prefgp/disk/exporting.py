@@ -17,6 +17,7 @@ from sparse_prefgp.disk.folders import check_replaceable, contents, has_format, 
 from sparse_prefgp.engines import Status
 from sparse_prefgp.factors.choice_probabilities import propagated_choices
 from sparse_prefgp.models.likelihood import Outcomes
+from sparse_prefgp.models.parameters import leaves_of, with_leaves
 from sparse_prefgp.models.posterior import CHUNK
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.checks import check_kind
@@ -96,7 +97,7 @@ def _predictions(model: PreferenceGP) -> tf.Module:
     noises, weights = float(model.likelihood.noise.numpy()) * ratios.ratios, ratios.weights
     # A variable would have to be kept by whoever loads a function that reads it: tensors for
     # parameters, at the same sites.
-    constant = model.with_values(list(map(tf.convert_to_tensor, model.leaves())))
+    constant = with_leaves(model, list(map(tf.convert_to_tensor, leaves_of(model))))
     constant.inference.restore(*model.inference.sites(), model.infer())
     # Of groups that nobody knows yet there is the prior, which no tensor has.
     constant.likelihood.noise_ratio = model.likelihood.noise_ratio

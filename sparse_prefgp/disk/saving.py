@@ -18,7 +18,7 @@ from sparse_prefgp.disk.model_folder import (
     read_model,
 )
 from sparse_prefgp.models.base import DuelGP
-from sparse_prefgp.models.integrated import IntegratedGP
+from sparse_prefgp.models.integrated import IntegratedGP, described_mixture, rebuilt_mixture
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.models.registry import UnknownClass
@@ -56,7 +56,7 @@ def files_of(model: Any) -> dict[str, bytes]:
     held = model.duels.held
     description, arrays = (describing if held else describing_streams).described(model.at_mode)
     if isinstance(model, IntegratedGP):
-        integrated, integral = model.described()
+        integrated, integral = described_mixture(model)
         description, arrays = description | integrated, arrays | integral
     return model_files(description, arrays)
 
@@ -88,7 +88,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         streamed = description.get("kind") == describing_streams.STREAMED
         model = (describing_streams if streamed else describing).rebuilt(description, arrays)
         if "integrated" in description:
-            model = IntegratedGP.rebuilt(model, description["integrated"], arrays)
+            model = rebuilt_mixture(model, description["integrated"], arrays)
         if arrays.unread:
             raise ValueError(f"nothing says what the array {min(arrays.unread)!r} is of")
         for parameter in model.parameters:

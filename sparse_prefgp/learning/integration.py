@@ -21,10 +21,10 @@ from scipy import linalg
 
 from sparse_prefgp.learning.objective import InChunks, InMemory
 from sparse_prefgp.learning.priors import APART, learned_paths
-from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.integrated import IntegratedGP, Integration
 from sparse_prefgp.models.parameters import LogParameter, reach_of
+from sparse_prefgp.models.preference_gp import PreferenceGP, copied
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.normals import Normals
@@ -224,7 +224,7 @@ class _Run:
         for at in z:
             self._begin_at(self._sites)
             value, _ = self._evaluated(centre + at @ along)
-            point = self._model.copied()
+            point = copied(self._model)
             point.engine = self._engine
             if np.isfinite(value):
                 point.infer()
@@ -238,18 +238,18 @@ class _Run:
         points = [point for point, there in zip(points, good, strict=True) if there]
         weights = weights[good] / weights[good].sum()
         self.close()
-        at_mode = self._model.copied()
+        at_mode = copied(self._model)
         assert self._sites is not None  # as of all that is held
         at_mode.inference.restore(*self._sites, self._known.result)
-        mixture = IntegratedGP.of(at_mode, points, weights)
+        integrated = IntegratedGP(at_mode, points, weights)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             differences = [point.predict_difference(*self._pairs) for point in points]
         each = [Normals.of(mean.numpy(), own.numpy()) for mean, own in differences]
-        mixed = Normals.mixed(each, weights).times(mixture.units).variance
+        mixed = Normals.mixed(each, weights).times(integrated.mixture.units).variance
         alone = variance[: len(mixed)]
         return self._told(
-            mixture,
+            integrated,
             True,
             f"predictions move with {r} of {count} directions of the hyperparameters",
             directions=r,

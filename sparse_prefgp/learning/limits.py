@@ -59,7 +59,7 @@ def small_lengthscales(model: Predicts) -> tuple[str, ...]:
     """Trainable lengthscales below 1e-4 of the spread of their feature, without a limit above 0."""
     # 0 where a feature does not vary. Of inline features only the range is known, of which two
     # values have half for theirs.
-    spread, elsewhere = np.std(model.features[0], axis=0), _of_directions(model.kernel)
+    spread, elsewhere = np.std(model.duels.items, axis=0), _of_directions(model.kernel)
     found = []
     for kernel in _leaves(model.kernel):
         if not isinstance(kernel, gpflow.kernels.Stationary) or not kernel.lengthscales.trainable:
@@ -117,7 +117,7 @@ def _at_limits(model: Predicts) -> Iterator[str]:
 
 def _may_curve(model: Predicts, kernel: gpflow.kernels.Kernel | None, at: BoolArray) -> bool:
     """Whether the kernel is a linear term without these features, which another term sees too."""
-    whole, number = model.kernel, model.features[0].shape[1]
+    whole, number = model.kernel, model.duels.num_features
     if kernel is None or type(kernel) is not gpflow.kernels.Linear:  # no polynomial
         return False
     if not isinstance(whole, gpflow.kernels.Sum):
@@ -160,7 +160,7 @@ def _runaway(model: Any) -> Iterator[str]:
     ahead, behind, noise = as_float(ahead[different]), as_float(behind[different]), noise[different]
     if not len(noise):
         return
-    prior = pair_difference_variance(model.row_kernel, ahead, behind).numpy()
+    prior = pair_difference_variance(model.problem().kernel, ahead, behind).numpy()
     ratio = float(np.mean(prior / noise))
     if not ratio > NOISELESS:
         return
@@ -202,8 +202,7 @@ def _elements(
 
 def _features(model: Predicts, kernel: gpflow.kernels.Kernel | None, at: BoolArray) -> str:
     """`'price', 'age'`; nothing where a parameter is not of one feature each."""
-    values, names = model.features
-    number = values.shape[1]
+    number, names = model.duels.num_features, model.duels.feature_names
     if kernel is None or id(kernel) in _of_directions(model.kernel):
         return ""
     columns = np.arange(number)[kernel.active_dims] if number else ()

@@ -16,7 +16,14 @@ from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.base import Traced
-from sparse_prefgp.models.parameters import assign_flat, flat_gradient, flat_values, pieces_of
+from sparse_prefgp.models.parameters import (
+    assign_flat,
+    flat_gradient,
+    flat_values,
+    leaves_of,
+    pieces_of,
+    with_leaves,
+)
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support.arrays import FloatArray
@@ -198,7 +205,7 @@ class InMemory(Objective):
         transformed for ever, and with it the graph that it is part of.
         """
         started = time.perf_counter()
-        model, variables, leaves = self.model, self._variables, self.model.leaves()
+        model, variables, leaves = self.model, self._variables, leaves_of(self.model)
         trainable = [leaf.trainable for leaf in leaves]
         model.engine = self._loose  # what is traced has the engine of the moment in it
         key = [*map(id, leaves), *trainable, repr(self._loose), id(model.graph)]
@@ -215,7 +222,7 @@ class InMemory(Objective):
             learned = list(compress(values, trainable))
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(learned)
-                loss = model.with_values(values).training_loss()
+                loss = with_leaves(model, values).training_loss()
             zero = tf.UnconnectedGradients.ZERO
             return loss, tape.gradient(loss, learned, unconnected_gradients=zero)
 

@@ -417,7 +417,7 @@ class _InMemory(_Run):
 
     def __init__(self, model: PreferenceGP, settings: _Settings) -> None:
         self._model, starts = model, settings.starts
-        self._unit = getattr(model, "unit", None) or model.duels.events.unit
+        self._unit = model.duels.events.unit
         lost = lost_effects(model)
         if lost is not None:
             warnings.warn(lost, stacklevel=4)

@@ -5,14 +5,12 @@ What a model knows at its parameters is one frozen value, made and replaced as a
 
 from __future__ import annotations
 
-import copy
 import operator
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import gpflow
 import numpy as np
 import tensorflow as tf
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
@@ -23,7 +21,6 @@ from sparse_prefgp.data.forecast import Forecast
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.models.choosing import CHOSEN, forecast_of_sets
 from sparse_prefgp.models.coefficients import KnownCoefficients
-from sparse_prefgp.models.hyperparameters import PARTS
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.predicting import DuelPredictions
@@ -99,20 +96,25 @@ class Learned(BayesianModel, InternalDataTrainingLossMixin):
     """Whether it was said that nothing decides its scale, or need not be."""
     traced = Traced()
 
-    def leaves(self) -> list[gpflow.Parameter | tf.Variable]:
-        """The parameters, and the variables that belong to none of them."""
-        parameters = list(self.parameters)
-        theirs = {id(each.unconstrained_variable) for each in parameters}
-        return parameters + [each for each in self.variables if id(each) not in theirs]
 
-    def with_values(self, values: Sequence[tf.Tensor]) -> Self:
-        """The model with tensors in place of its `leaves`, which has the same sites."""
-        result = copy.copy(self)
-        known = {id(leaf): value for leaf, value in zip(self.leaves(), values, strict=True)}
-        for name, part in vars(self).items():
-            if isinstance(part, tf.Module | tuple):
-                result.__dict__[name] = copy.deepcopy(part, known)
-        return result
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """The models whose predictions are averaged, each with hyperparameters and a posterior of its
+    own. A plain object, so that their parameters are none of the model's that has it."""
+
+    at_mode: Any
+    """The model at its most likely hyperparameters."""
+    points: tuple[Any, ...]
+    weights: FloatArray
+    """(S,) of the points, which add up to 1."""
+    units: FloatArray
+    """(S,), by what utilities of each point are multiplied to be in the unit of the mode, the
+    noise of the usual judge: priors alone say how much noise judges have in common."""
+
+    def averaged(self, asked: Callable[[Any], tf.Tensor]) -> tf.Tensor:
+        """The average of a tensor that each point is asked for."""
+        each = [asked(point) for point in self.points]
+        return tf.tensordot(tf.stack(each, -1), tf.constant(self.weights), 1)
 
 
 class DuelGP(DuelPredictions, Learned):
@@ -129,11 +131,6 @@ class DuelGP(DuelPredictions, Learned):
     computed; None in models saved before, which have them about the origin."""
     # Of the last inference. Neither tf.Module nor GPflow looks for parameters in a dataclass.
     _known: Inferred | None = None
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """What it is made of but its duels, its approximation and its engine: all parameters."""
-        return {name: getattr(self, name) for name in PARTS}
 
     def _infer(self, restart: bool, watch: Any) -> tuple[Any, InferenceResult]:
         """Run inference at the parameters as they are: where it ended, and how.
@@ -247,9 +244,6 @@ class DuelGP(DuelPredictions, Learned):
         together.check(compiled=not tf.executing_eagerly(), streamed=True)
         return self._inferred().solution
 
-    def _shared(self) -> Posterior:
-        return self._solution().posterior
-
     # People.
 
     def consensus(self) -> Self:
@@ -331,26 +325,10 @@ class DuelGP(DuelPredictions, Learned):
         return self
 
     @property
-    def points(self) -> list[Self]:
-        """Itself, or the models of a mixture whose hyperparameters are integrated out."""
-        return [self]
-
-    @property
-    def weights(self) -> FloatArray:
-        """(S,) of the points, which add up to 1."""
-        return np.ones(1)
-
-    @property
-    def units(self) -> FloatArray:
-        """(S,), by what utilities of each point are multiplied to be in the unit of the mode, the
-        noise of the usual judge: priors alone say how much noise judges have in common."""
-        return np.ones(1)
-
-    @property
-    def features(self) -> tuple[Any, tuple[str, ...] | None]:
-        """(n, D) features of the items, or of a stream their lowest and highest values; and their
-        names, if they have any."""
-        return self.duels.items, self.duels.feature_names
+    def mixture(self) -> Mixture:
+        """What predictions are the average of: itself, unless hyperparameters are integrated
+        out."""
+        return Mixture(self, (self,), np.ones(1), np.ones(1))
 
     def __str__(self) -> str:
         return repr(self)

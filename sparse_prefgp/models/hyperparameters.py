@@ -21,8 +21,12 @@ from sparse_prefgp.models.parameters import assign_flat, flat_values
 from sparse_prefgp.models.terms import Columns, Terms
 from sparse_prefgp.support.arrays import FloatArray
 
-# What a model has of it, by the names of its own attributes.
-PARTS = ("kernel", "mean_function", "inducing_variable", "terms", "likelihood", "centre")
+
+def parts_of(model: Any) -> dict[str, Any]:
+    """What a model is made of but its duels, its approximation and its engine: all parameters, by
+    the names of its attributes."""
+    names = "kernel", "mean_function", "inducing_variable", "terms", "likelihood", "centre"
+    return {name: getattr(model, name) for name in names}
 
 
 @dataclass(eq=False, repr=False)
@@ -47,7 +51,7 @@ class Hyperparameters(gpflow.Module):
     ) -> Self:
         """Those of a model in chunks.
 
-        :param parts: by the names of `PARTS`.
+        :param parts: as of `parts_of`.
         :param covariates: names of those of the duels.
         :param levels: how many labels each of the columns has that terms look at.
         """

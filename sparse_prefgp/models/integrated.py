@@ -11,11 +11,12 @@ import tensorflow as tf
 from scipy.special import logsumexp
 
 from sparse_prefgp.data.forecast import Forecast
+from sparse_prefgp.models.base import Mixture
 from sparse_prefgp.models.coefficients import KnownCoefficients
 from sparse_prefgp.models.known import Written
 from sparse_prefgp.models.likelihood import usual
 from sparse_prefgp.models.parameters import assign_flat, flat_values
-from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.models.preference_gp import PreferenceGP, copied
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.normals import Normals
@@ -96,127 +97,95 @@ class MixedPosterior:
         return mixed_joint(tf.stack(means, 1), covariances, self.weights)
 
 
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """Points of the hyperparameters, each a model with its own posterior.
-
-    A plain object, so that their parameters are none of the model's.
-    """
-
-    at_mode: PreferenceGP
-    points: tuple[PreferenceGP, ...]
-    weights: FloatArray
-    """(S,), which add up to 1."""
-    values: FloatArray
-    """Of all variables of the mode that the points are about."""
-
-
 class IntegratedGP(PreferenceGP):
     """A model of duels whose predictions average over its hyperparameters, made by `spg.integrate`.
 
     Parameters, evidence, sites and bounds are those of the mode; utilities, differences, outcomes
     and coefficients are those of the mixture, outcomes as averages of the points' probabilities.
+
+    :param at_mode: the model with the most likely hyperparameters.
+    :param points: S models of the same duels.
+    :param weights: (S,), which add up to 1.
     """
 
-    mixture: Mixture
-
-    @classmethod
-    def of(
-        cls, at_mode: PreferenceGP, points: Sequence[PreferenceGP], weights: FloatArray
-    ) -> IntegratedGP:
-        """The mixture of some models of the same duels about one at the mode.
-
-        :param weights: (S,), which add up to 1.
-        """
-        made: IntegratedGP = cls.__new__(cls)
-        made.__dict__.update(vars(at_mode))
-        made.mixture = Mixture(at_mode, tuple(points), weights, flat_values(at_mode.variables))
-        return made
+    def __init__(
+        self, at_mode: PreferenceGP, points: Sequence[PreferenceGP], weights: FloatArray
+    ) -> None:
+        self.__dict__.update(vars(at_mode))
+        self._mixture = Mixture(at_mode, tuple(points), weights, _units(at_mode, points))
+        self._values = flat_values(at_mode.variables)  # by which one sees whether they were changed
 
     @property
-    def at_mode(self) -> PreferenceGP:
-        """The model with the most likely hyperparameters alone."""
-        return self.mixture.at_mode
+    def at_mode(self) -> Any:
+        return self._mixture.at_mode
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()}, integrated over {len(self.weights)} points"
+        return f"{super().__repr__()}, integrated over {len(self._mixture.points)} points"
 
     @property
-    def weights(self) -> FloatArray:
-        """(S,) of the points, which add up to 1."""
-        return self.mixture.weights
-
-    @property
-    def units(self) -> FloatArray:
-        """As `PreferenceGP.units`."""
-        groups = self.at_mode.graph.groups
-        if self.at_mode.likelihood.noise_ratio is None or groups is None:
-            return np.ones(len(self.weights))
-        models = self.at_mode, *self.mixture.points
-        ratios = [tf.convert_to_tensor(one.likelihood.noise_ratio).numpy() for one in models]
-        votes = np.bincount(groups, self.at_mode.graph.counts, len(ratios[0]))
-        mode, *each = (usual(ratio, votes.astype(np.float64)) for ratio in ratios)
-        return np.sqrt(mode / np.array(each))
-
-    @property
-    def points(self) -> list[PreferenceGP]:
-        """The models of the mixture, of whom and at which date this one is.
+    def mixture(self) -> Mixture:
+        """The points, of whom and at which date this model is.
 
         :raises ValueError: parameters that were changed after they were integrated out.
         """
-        if not np.array_equal(flat_values(self.mixture.at_mode.variables), self.mixture.values):
+        if not np.array_equal(flat_values(self.at_mode.variables), self._values):
             raise ValueError(
                 "The parameters of this model were changed after they had been integrated out; "
                 "integrate again: spg.integrate(model)."
             )
         seen = []
-        for point in self.mixture.points:
+        for point in self._mixture.points:
             point.infer()  # of a view what is found is not kept
             one = self.view.on(point)
             one._date = self._date
             seen.append(one)
-        return seen
+        return replace(self._mixture, points=tuple(seen))
 
     def posterior(self) -> Any:
         """q(f) of utilities, by the moments of the mixture."""
-        return MixedPosterior([one.posterior() for one in self.points], self.weights)
+        mixture = self.mixture
+        return MixedPosterior([one.posterior() for one in mixture.points], mixture.weights)
 
     def posterior_of_outcomes(self) -> Any:
         """q(f) of whom outcomes are predicted for, by the moments of the mixture."""
-        parts = [one.posterior_of_outcomes() for one in self.points]
-        return MixedPosterior(parts, self.weights)
+        mixture = self.mixture
+        parts = [one.posterior_of_outcomes() for one in mixture.points]
+        return MixedPosterior(parts, mixture.weights)
 
     def predict_difference(self, *args: Any, **more: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """As `PreferenceGP.predict_difference`."""
-        each = [tf.stack(one.predict_difference(*args, **more), 1) for one in self.points]
-        mean, variance = tf.unstack(mixed_moments(each, self.weights), axis=1)
+        mixture = self.mixture
+        each = [tf.stack(one.predict_difference(*args, **more), 1) for one in mixture.points]
+        mean, variance = tf.unstack(mixed_moments(each, mixture.weights), axis=1)
         return mean, variance
 
     def predict_duel(self, *args: Any, **more: Any) -> tf.Tensor:
         """As `PreferenceGP.predict_duel`."""
-        return self._averaged([one.predict_duel(*args, **more) for one in self.points])
+        return self.mixture.averaged(lambda one: one.predict_duel(*args, **more))
 
     def predict_outcome(self, *args: Any, **more: Any) -> tf.Tensor:
         """As `PreferenceGP.predict_outcome`."""
-        return self._averaged([one.predict_outcome(*args, **more) for one in self.points])
+        return self.mixture.averaged(lambda one: one.predict_outcome(*args, **more))
 
     def predict_choice(self, *args: Any, **more: Any) -> tf.Tensor:
         """As `PreferenceGP.predict_choice`."""
-        return self._averaged([one.predict_choice(*args, **more) for one in self.points])
+        return self.mixture.averaged(lambda one: one.predict_choice(*args, **more))
 
     def predict(self, questions: Any, inputs: Any = None) -> Forecast:
         """As `PreferenceGP.predict`."""
-        each = [one.predict(questions, inputs) for one in self.points]
-        logs = logsumexp([one.log_p for one in each], axis=0, b=self.weights[:, None, None])
+        mixture = self.mixture
+        each = [one.predict(questions, inputs) for one in mixture.points]
+        logs = logsumexp([one.log_p for one in each], axis=0, b=mixture.weights[:, None, None])
         if each[0].mean is None:
             return replace(each[0], log_p=logs)
-        parts = Normals.mixed([one.difference for one in each], self.weights)
+        parts = Normals.mixed([one.difference for one in each], mixture.weights)
         return replace(each[0], log_p=logs, mean=parts.mean, variance=parts.variance, normals=parts)
 
     def coefficients(self, level: float = 0.9) -> KnownCoefficients:
         """As `PreferenceGP.coefficients`, by the moments of the mixture."""
-        each = [one.coefficients(level) for one in self.points]
-        means, weights = np.stack([one.mean for one in each]), self.weights
+        mixture = self.mixture
+        each = [one.coefficients(level) for one in mixture.points]
+        means, weights = np.stack([one.mean for one in each]), mixture.weights
         parts = Normals(means, np.stack([one.variance for one in each]), weights)
 
         def jointly() -> FloatArray:
@@ -225,38 +194,49 @@ class IntegratedGP(PreferenceGP):
         mean, variance = parts.mean, parts.variance
         return replace(each[0], mean=mean, variance=variance, jointly=jointly, normals=parts)
 
-    def described(self) -> Written:
-        """What `save` writes besides the model at the mode: of each point the values of all
-        variables, the sites and the weight."""
-        points = self.mixture.points
-        for point in points:
-            point.infer()
-        sites = np.array([point.inference.sites() for point in points])
-        arrays = {
-            "integral_values": np.array([flat_values(point.variables) for point in points]),
-            "integral_nu": sites[:, 0],
-            "integral_tau": sites[:, 1],
-            "integral_weights": self.weights,
-        }
-        said = None if self.integration is None else asdict(self.integration)
-        return {"integrated": said}, arrays
 
-    @classmethod
-    def rebuilt(
-        cls, at_mode: PreferenceGP, said: Any, arrays: Mapping[str, np.ndarray]
-    ) -> IntegratedGP:
-        """That which `described` has described, of which the mode is there."""
-        values, nu, tau = (arrays[f"integral_{name}"] for name in ("values", "nu", "tau"))
-        points = [at_mode.copied() for _ in values]
-        for i, (point, numbers) in enumerate(zip(points, values, strict=True)):
-            assign_flat(numbers, point.variables)
-            point.inference.restore(nu[i], tau[i], at_mode.infer())
-        made = cls.of(at_mode, points, arrays["integral_weights"])
-        made.integration = None if said is None else Integration(**said)
-        return made
+def _units(at_mode: PreferenceGP, points: Sequence[PreferenceGP]) -> FloatArray:
+    """Of each point, see `Mixture`."""
+    groups = at_mode.graph.groups
+    if at_mode.likelihood.noise_ratio is None or groups is None:
+        return np.ones(len(points))
+    models = at_mode, *points
+    ratios = [tf.convert_to_tensor(one.likelihood.noise_ratio).numpy() for one in models]
+    votes = np.bincount(groups, at_mode.graph.counts, len(ratios[0]))
+    mode, *each = (usual(ratio, votes.astype(np.float64)) for ratio in ratios)
+    return np.sqrt(mode / np.array(each))
 
-    def _averaged(self, each: list[tf.Tensor]) -> tf.Tensor:
-        return tf.tensordot(tf.stack(each, -1), tf.constant(self.weights), 1)
+
+def described_mixture(model: IntegratedGP) -> Written:
+    """What `save` writes besides the model at the mode: of each point the values of all variables,
+    the sites and the weight.
+
+    :raises ValueError: parameters that were changed after they were integrated out.
+    """
+    mixture = model.mixture
+    sites = np.array([point.inference.sites() for point in mixture.points])
+    arrays = {
+        "integral_values": np.array([flat_values(point.variables) for point in mixture.points]),
+        "integral_nu": sites[:, 0],
+        "integral_tau": sites[:, 1],
+        "integral_weights": mixture.weights,
+    }
+    said = None if model.integration is None else asdict(model.integration)
+    return {"integrated": said}, arrays
+
+
+def rebuilt_mixture(
+    at_mode: PreferenceGP, said: Any, arrays: Mapping[str, np.ndarray]
+) -> IntegratedGP:
+    """That which `described_mixture` has described, of which the mode is there."""
+    values, nu, tau = (arrays[f"integral_{name}"] for name in ("values", "nu", "tau"))
+    points = [copied(at_mode) for _ in values]
+    for i, (point, numbers) in enumerate(zip(points, values, strict=True)):
+        assign_flat(numbers, point.variables)
+        point.inference.restore(nu[i], tau[i], at_mode.infer())
+    made = IntegratedGP(at_mode, points, arrays["integral_weights"])
+    made.integration = None if said is None else Integration(**said)
+    return made
 
 
 def mixed_moments(each: Sequence[tf.Tensor], weights: FloatArray) -> tf.Tensor:

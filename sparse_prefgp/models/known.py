@@ -31,9 +31,9 @@ class SampledWins(NamedTuple):
     """Some of the duels that one side won, of those that a model learns from."""
 
     ahead: FloatArray
-    """(k, D) rows of winner and loser as `row_kernel` takes them."""
+    """(k, D) rows of winner and loser as the kernel of `problem` takes them."""
     behind: FloatArray
-    """(k, D) rows of winner and loser as `row_kernel` takes them."""
+    """(k, D) rows of winner and loser as the kernel of `problem` takes them."""
     noise: FloatArray
     """(k,) variance of the noise of each difference."""
 

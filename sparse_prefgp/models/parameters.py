@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import gpflow
 import numpy as np
@@ -11,6 +12,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from sparse_prefgp.support.arrays import FloatArray
+
+M = TypeVar("M", bound=gpflow.Module)
 
 # Degrees of freedom of the half-Student-t priors.
 FREEDOM = 4.0
@@ -97,6 +100,23 @@ def take_by_name(
     values = dict(zip(names_before or (), known.numpy(), strict=True))
     first = zip(names or (), made.numpy(), strict=True)
     made.assign([values.get(name, value) for name, value in first])
+
+
+def leaves_of(module: gpflow.Module) -> list[gpflow.Parameter | tf.Variable]:
+    """The parameters of a module, and the variables that belong to none of them."""
+    parameters = list(module.parameters)
+    theirs = {id(each.unconstrained_variable) for each in parameters}
+    return parameters + [each for each in module.variables if id(each) not in theirs]
+
+
+def with_leaves(module: M, values: Sequence[tf.Tensor]) -> M:
+    """The module with tensors in place of its leaves; a model has the same sites."""
+    result = copy.copy(module)
+    known = {id(leaf): value for leaf, value in zip(leaves_of(module), values, strict=True)}
+    for name, part in vars(module).items():
+        if isinstance(part, tf.Module | tuple):
+            result.__dict__[name] = copy.deepcopy(part, known)
+    return result
 
 
 def flat_values(variables: Iterable[tf.Variable]) -> FloatArray:

@@ -132,7 +132,7 @@ class DuelPredictions:
         :param at: as for `predict_difference`.
         :param labels: as for `predict_difference`.
         """
-        return tf.exp(self._outcomes(groups, Xa, Xb, covariates, labels, people, at).win)
+        return tf.exp(_outcomes(self, groups, Xa, Xb, covariates, labels, people, at).win)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
     def predict_outcome(
@@ -149,14 +149,8 @@ class DuelPredictions:
 
         :param groups: as for `predict_duel`.
         """
-        found = self._outcomes(groups, Xa, Xb, covariates, labels, people, at)
+        found = _outcomes(self, groups, Xa, Xb, covariates, labels, people, at)
         return tf.exp(found.win_tie_loss)
-
-    def _outcomes(self, groups: Any, *asked: Any) -> Outcomes:
-        """Of duels as `predict_difference` takes them."""
-        mean, variance = self.predict_difference(*asked)
-        judge = group_numbers(self, groups, mean.shape[0])
-        return Outcomes(self.likelihood, self.engine.link_function, mean, variance, judge)
 
     def allow(self, **asked: Any) -> None:
         """Refuse what does not go together with this model, or with a `tf.function` that is being
@@ -271,3 +265,10 @@ class DuelPredictions:
         whose = None if people is None else self.people.numbers(people, len(pairs))
         both = self.people.differences(pairs, whose)
         return both[:, 0], both[:, 1]
+
+
+def _outcomes(model: DuelPredictions, groups: Any, *asked: Any) -> Outcomes:
+    """Of duels as `predict_difference` takes them."""
+    mean, variance = model.predict_difference(*asked)
+    judge = group_numbers(model, groups, mean.shape[0])
+    return Outcomes(model.likelihood, model.engine.link_function, mean, variance, judge)

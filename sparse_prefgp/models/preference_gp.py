@@ -13,12 +13,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations import (
-    VFE,
-    Approximation,
-    DuelProblem,
-    Exact,
-)
+from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, Exact
 from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.in_time import exact_in_time
 from sparse_prefgp.covariances.by_features import ByFeatures
@@ -60,16 +55,13 @@ from sparse_prefgp.models.checks import (
     scale_is_free,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.hyperparameters import Hyperparameters
+from sparse_prefgp.models.hyperparameters import Hyperparameters, parts_of
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.known import NotInMemory, SampledWins
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
-from sparse_prefgp.models.posterior import (
-    Posterior,
-    in_chunks,
-)
+from sparse_prefgp.models.posterior import Posterior, in_chunks
 from sparse_prefgp.models.terms import Columns, Term, Terms
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_kind, check_number, check_shape
@@ -247,11 +239,6 @@ class PreferenceGP(DuelGP):
         together.check(filtered=filtered, log_evidence=True)
         return super().log_evidence()
 
-    @property
-    def row_kernel(self) -> gpflow.kernels.Kernel:
-        """The kernel on the rows of `graph`: of items, and of what else their columns say."""
-        return self.problem().kernel
-
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
         """At most `size` of the duels that inference works on and one side won, equal ones once.
 
@@ -288,7 +275,7 @@ class PreferenceGP(DuelGP):
 
         :param frozen: of copies, so that nothing kept from it changes when a parameter is assigned.
         """
-        tree, by_features = Hyperparameters(**self.parts, columns=self.inputs.columns), None
+        tree, by_features = Hyperparameters(**parts_of(self), columns=self.inputs.columns), None
         tree = copy.deepcopy(tree) if frozen else tree
         if tree.terms.by_features is not None:
             by_features = ByFeatures(
@@ -348,9 +335,6 @@ class PreferenceGP(DuelGP):
 
     # Prediction.
 
-    def _shared(self) -> Posterior:
-        return self.in_time.posterior() if self.graph.layout.dated else super()._shared()
-
     @as_written  # AutoGraph knows no := and says so at every call
     def _solution(self) -> Solved:
         if tf.executing_eagerly():
@@ -359,15 +343,6 @@ class PreferenceGP(DuelGP):
         prior = self.approximation.prior(problem)
         sites = self.inference.run(prior).sites
         return Solved(problem, self.approximation, self.engine, sites).with_prior(prior)
-
-    def copied(self) -> PreferenceGP:
-        """This model with parameters and sites of its own, of the same duels."""
-        made = copy.copy(self)
-        made.__dict__.update(copy.deepcopy(self.parts))
-        made._sites_memory, made._known = SitesMemory(self.graph.num_sites), None
-        made.traced = Traced()
-        made.inference.start_from(*self.inference.sites())
-        return made
 
     # Inside.
 
@@ -409,6 +384,16 @@ def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
     return FullMarginals(both[:, 0] - offset.numpy(), variance, factors)
 
 
+def copied(model: PreferenceGP) -> PreferenceGP:
+    """A model with copies of the parameters and sites of another one, of the same duels."""
+    made = copy.copy(model)
+    made.__dict__.update(copy.deepcopy(parts_of(model)))
+    made._sites_memory, made._known = SitesMemory(model.graph.num_sites), None
+    made.traced = Traced()
+    made.inference.start_from(*model.inference.sites())
+    return made
+
+
 def replace(
     model: DuelGP,
     answers: Duels | None = None,
@@ -437,7 +422,7 @@ def replace(
     duels = duels.in_units_of(model.duels)
     if model.centre is not None:
         check_shape("The items of answers", duels.items, "n", len(model.centre))
-    tree = model.parts if shared else copy.deepcopy(model.parts)
+    tree = parts_of(model) if shared else copy.deepcopy(parts_of(model))
     centre = tree.pop("centre")
     if slices is not None and (term := time_term(tree["kernel"])) is not None:
         term.slices = slices

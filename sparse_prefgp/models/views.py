@@ -54,7 +54,9 @@ class Consensus(View):
     """What all share."""
 
     def utility(self, model: Any) -> Posterior:
-        return model._shared()
+        if model.inputs.layout.dated:
+            return model.in_time.posterior()
+        return model._solution().posterior
 
     def kernels(self, model: Any) -> tuple[gpflow.kernels.Kernel, ...]:
         return (model.kernel,)
@@ -143,11 +145,7 @@ class Met(View):
                 f"{model.duels.num_features}; give items in its units."
             )
         layout = model.inputs.layout
-        graph = DuelGraph.from_duels(
-            duels,
-            layout.numbered,
-            model.terms.names(model.duels),
-        )
+        graph = DuelGraph.from_duels(duels, layout.numbered, model.terms.names(model.duels))
         if graph.layout != layout:
             raise ValueError(
                 "The duels have other covariates than those of the model; give the same."

@@ -717,7 +717,7 @@ def _biases(model: Any, table: Duels, ranking: Ranking, level: float) -> Any:
         return require_pandas().DataFrame(columns=columns)
     known, differences = model.coefficients(level), table.given.covariate_differences
     assert differences is not None
-    coefficients, rows = known.marginals.times(model.units), []
+    coefficients, rows = known.marginals.times(model.mixture.units), []
     mean, ends = coefficients.mean, coefficients.interval(level)
     for i, name in enumerate(names):
         spread = 1.0 if name == SIDE else float(np.sqrt(np.mean(differences[:, i] ** 2)))

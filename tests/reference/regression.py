@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import gpflow
@@ -148,8 +149,6 @@ class RegressionGP(Learned):
     engine: GaussianSites
     inference = NoSites()
     likelihood = None
-    unit = "observation"
-    """What one of the data is called in messages."""
 
     def __init__(
         self,
@@ -182,6 +181,11 @@ class RegressionGP(Learned):
         )
         self.inducing_variable = inducing_points(self.approximation, inducing_variable, x.shape[1])
         self.engine = GaussianSites()
+        # What `optimise` asks of duels.
+        rows, events = self.graph.rows[self.graph.losers, :-1], SimpleNamespace(unit="observation")
+        self.duels = SimpleNamespace(
+            items=rows, num_features=rows.shape[1], feature_names=None, events=events
+        )
 
     def __repr__(self) -> str:
         inducing = ""
@@ -256,18 +260,6 @@ class RegressionGP(Learned):
         inputs = tf.convert_to_tensor(Xnew, dtype=gpflow.default_float())
         rows = tf.concat([inputs, tf.ones_like(inputs[:, :1])], 1)
         return predictions(self.posterior(), rows, full_cov)
-
-    # What `optimise` asks any model.
-
-    @property
-    def features(self) -> tuple[np.ndarray, None]:
-        """(N, D) inputs, which have no names."""
-        return self.graph.rows[self.graph.losers, :-1], None
-
-    @property
-    def row_kernel(self) -> gpflow.kernels.Kernel:
-        """The kernel on rows (N, D + 1) that end in 1, or in 0 for the reference."""
-        return Anchored(self.kernel)
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float) -> SampledWins:
         """None: nobody wins, and what was observed has a scale from which noise cannot run away."""

@@ -26,7 +26,7 @@ def without(model: Any, judge: int) -> tuple[Floats, Floats]:
         rows[own, lean.level] = unknown  # of labels that nobody has, a new one each
         sides.append(rows)
     everything = np.concatenate(sides)
-    prior = model.row_kernel(everything).numpy()
+    prior = model.problem().kernel(everything).numpy()
     known = np.isin(np.arange(graph.num_sites), own)
     extra = float(lean.variance.numpy()) * everything[:, lean.place] ** 2
     prior -= np.diag(extra * np.tile(known, 2))

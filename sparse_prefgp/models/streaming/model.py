@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from gpflow.models import BayesianModel
 
-from sparse_prefgp.approximations import VFE, Approximation, SummedApproximation
+from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
 from sparse_prefgp.approximations.duel_terms import TermsOfDuels, without_levels
 from sparse_prefgp.approximations.whitened import whitened
 from sparse_prefgp.covariances.coefficients import widened
@@ -33,7 +33,7 @@ from sparse_prefgp.models.checks import (
     likelihood_of,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.hyperparameters import PARTS, Hyperparameters
+from sparse_prefgp.models.hyperparameters import Hyperparameters, parts_of
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inputs import Inputs
 from sparse_prefgp.models.known import NotInMemory, SampledWins
@@ -231,25 +231,6 @@ class StreamedGP(DuelGP):
         self._work = StreamInference(duels, seen, approximation, engine, place)
         self.terms.check(self.hyperparameters().columns)
 
-    @classmethod
-    def without_duels(
-        cls,
-        seen: SeenDuels,
-        approximation: SummedApproximation,
-        engine: PartitionedEP,
-        solved: SolvedParts,
-        result: StreamedResult,
-    ) -> StreamedGP:
-        """A model that predicts from what was kept, and cannot learn."""
-        model = cls.__new__(cls)
-        BayesianModel.__init__(model)
-        for name in PARTS:
-            setattr(model, name, getattr(solved.parameters, name))
-        model._work = StreamInference(None, seen, approximation, engine)
-        solved = replace(solved, parameters=copy.deepcopy(solved.parameters))
-        model._known = Inferred(Fingerprint.of(model), solved, result)
-        return model
-
     # What the model was made of.
 
     @property
@@ -287,10 +268,9 @@ class StreamedGP(DuelGP):
     def inputs(self) -> Inputs:
         return Inputs(self, self.hyperparameters().columns.layout)
 
-    @property
-    def row_kernel(self) -> gpflow.kernels.Kernel:
-        """The kernel on the rows of the stream."""
-        return self.hyperparameters().problem().kernel
+    def problem(self) -> DuelProblem:
+        """The model before any approximation, without a graph."""
+        return self.hyperparameters().problem()
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
         """Of `size` rows of the stream, which is read once for them, those that one side won.
@@ -326,7 +306,7 @@ class StreamedGP(DuelGP):
         """All parameters, those of the model itself."""
         names = self.terms.names(self.duels)
         levels = tuple(map(len, names.values()))
-        return Hyperparameters.of_stream(self.parts, self.duels.covariate_names, levels)
+        return Hyperparameters.of_stream(parts_of(self), self.duels.covariate_names, levels)
 
     # Evidence and training.
 
@@ -448,6 +428,24 @@ class StreamedGP(DuelGP):
         )
         summed = SolvedParts(copy.deepcopy(parameters), outcome.total, outcome.log_evidence)
         return summed, result
+
+
+def without_duels(
+    seen: SeenDuels,
+    approximation: SummedApproximation,
+    engine: PartitionedEP,
+    solved: SolvedParts,
+    result: StreamedResult,
+) -> StreamedGP:
+    """A model that predicts from what was kept, and cannot learn."""
+    model = StreamedGP.__new__(StreamedGP)
+    BayesianModel.__init__(model)
+    for name, part in parts_of(solved.parameters).items():
+        setattr(model, name, part)
+    model._work = StreamInference(None, seen, approximation, engine)
+    solved = replace(solved, parameters=copy.deepcopy(solved.parameters))
+    model._known = Inferred(Fingerprint.of(model), solved, result)
+    return model
 
 
 def _by_people(duels: StreamedDuels, approximation: Approximation) -> StreamedDuels:

@@ -12,6 +12,7 @@ from sparse_prefgp.analysis.judges import judges
 from sparse_prefgp.analysis.one_step import Board
 from sparse_prefgp.analysis.verdict_scores import Verdicts
 from sparse_prefgp.models.integrated import IntegratedGP
+from sparse_prefgp.models.preference_gp import copied
 from tests.reference import slow_judges
 from tests.together import refused
 from tests.tolerances import FIXED_POINT, IDENTITY
@@ -139,7 +140,7 @@ def test_intervals_of_agreement_are_those_of_clopper_and_pearson() -> None:
 def test_how_noisy_all_judges_are_together_is_the_unit_of_a_ranking() -> None:
     """Utilities, coefficients, margin and noise times a number are the same votes."""
     model = model_of(battles(300))
-    points = [model.copied(), model.copied()]
+    points = [copied(model), copied(model)]
     for factor, point in zip((0.5, 1.4), points, strict=True):
         kernel, likelihood, (lean,) = point.kernel, point.likelihood, point.terms.parts(spg.Lean)
         (coefficients,) = point.terms.parts(spg.Coefficients)
@@ -151,10 +152,10 @@ def test_how_noisy_all_judges_are_together_is_the_unit_of_a_ranking() -> None:
             (likelihood.margin, 1),
         ):
             parameter.assign(factor**power * parameter.numpy())
-    mixture = IntegratedGP.of(model, points, np.array([0.3, 0.7]))
-    np.testing.assert_allclose(mixture.units, [2.0, 1.0 / 1.4], rtol=IDENTITY)
-    wide, narrow = (spg.rank(one).frame.set_index("item_id") for one in (mixture, model))
+    mixed = IntegratedGP(model, points, np.array([0.3, 0.7]))
+    np.testing.assert_allclose(mixed.mixture.units, [2.0, 1.0 / 1.4], rtol=IDENTITY)
+    wide, narrow = (spg.rank(one).frame.set_index("item_id") for one in (mixed, model))
     for name in ("utility", "sd", "lower", "upper", "elo"):
         np.testing.assert_allclose(wide[name], narrow.loc[wide.index, name], rtol=1e-6, atol=1e-6)
-    parts, one = mixture.coefficients().marginals.times(mixture.units), model.coefficients()
+    parts, one = mixed.coefficients().marginals.times(mixed.mixture.units), model.coefficients()
     np.testing.assert_allclose(parts.interval(one.level), one.interval, rtol=1e-6, atol=1e-6)

@@ -15,6 +15,7 @@ from sparse_prefgp.analysis.meeting import meet
 from sparse_prefgp.analysis.people import _curvature, people, seen_by, taste_share
 from sparse_prefgp.learning.tastes import begin_tastes
 from sparse_prefgp.models.integrated import IntegratedGP
+from sparse_prefgp.models.preference_gp import copied
 from sparse_prefgp.workflow.fit_telling import people_sentences
 from tests.together import refused
 from tests.tolerances import IDENTITY
@@ -94,9 +95,9 @@ def test_the_share_that_is_personal(
 
 def test_a_mixture_predicts_as_before_after_its_share(model: spg.PreferenceGP) -> None:
     """Variances come back to the bit, not through a transform and back."""
-    other = model.copied()
+    other = copied(model)
     other.kernel.variance.assign(1.3 * other.kernel.variance)
-    mixture = IntegratedGP.of(model, [model.copied(), other], np.array([0.7, 0.3]))
+    mixture = IntegratedGP(model, [copied(model), other], np.array([0.7, 0.3]))
     before = mixture.predict_f(model.duels.items)[0]
     taste_share(mixture)
     np.testing.assert_array_equal(mixture.predict_f(model.duels.items)[0], before)

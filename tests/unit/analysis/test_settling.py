@@ -19,6 +19,7 @@ from sparse_prefgp.analysis.items import numbered_inputs, own_items
 from sparse_prefgp.analysis.settling import TIMES, chances_settled, judges_of
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.models.integrated import IntegratedGP
+from sparse_prefgp.models.preference_gp import copied
 from tests.reference import slow_settling as slow
 from tests.together import refused
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS
@@ -175,9 +176,9 @@ def test_far_apart_is_settled() -> None:
 
 
 def test_of_a_mixture_each_part_is_drawn(model: spg.PreferenceGP) -> None:
-    wide = model.copied()
+    wide = copied(model)
     wide.kernel.variance.assign(9.0)
-    mixed = IntegratedGP.of(model, [model, wide], np.array([0.5, 0.5]))
+    mixed = IntegratedGP(model, [model, wide], np.array([0.5, 0.5]))
     alone, other, found = (spg.settled(each, 2, draws=20_000) for each in (model, wide, mixed))
     middle = 0.5 * (alone.chance_now + other.chance_now)
     assert found.first == alone.first == other.first

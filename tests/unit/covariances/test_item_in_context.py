@@ -97,17 +97,14 @@ def test_same_level_is_the_variance_where_all_columns_agree() -> None:
 @pytest.mark.parametrize("kind", IN_CONTEXT)
 def test_kernel_and_differences_are_those_of_each_item(duels: spg.Duels, kind: str) -> None:
     ours = model(duels, kind)
-    rows = ours.graph.rows
+    rows, kernel = ours.graph.rows, ours.problem().kernel
     wanted = np.array([[slow(kind)(x, y) for y in rows] for x in rows])
-    np.testing.assert_allclose(ours.row_kernel(rows), wanted, atol=IDENTITY)
-    np.testing.assert_allclose(ours.row_kernel(rows, rows[:3]), wanted[:, :3], atol=IDENTITY)
-    np.testing.assert_allclose(
-        ours.row_kernel(rows, full_cov=False), np.diag(wanted), atol=IDENTITY
-    )
+    np.testing.assert_allclose(kernel(rows), wanted, atol=IDENTITY)
+    np.testing.assert_allclose(kernel(rows, rows[:3]), wanted[:, :3], atol=IDENTITY)
+    np.testing.assert_allclose(kernel(rows, full_cov=False), np.diag(wanted), atol=IDENTITY)
     first, second = np.triu_indices(len(rows), 1)
-    found = pair_difference_variance(
-        ours.row_kernel, *(tf.constant(rows[ends]) for ends in (first, second))
-    )
+    ends = (tf.constant(rows[side]) for side in (first, second))
+    found = pair_difference_variance(kernel, *ends)
     expected = np.diag(wanted)[first] + np.diag(wanted)[second] - 2.0 * wanted[first, second]
     np.testing.assert_allclose(found, expected, atol=IDENTITY)
 
@@ -177,7 +174,8 @@ def test_effects_beyond_the_limit_join_the_residual(
     few = model(duels, "levels", approximation=spg.FITC(), inducing_variable=z)
     assert f"7 of {4 + seen} item effects" in str(few)
     # What is unexplained is the variance of each effect that is left out, on either side.
-    held = few.row_kernel.kernels[2].own_features(few.graph, tf.constant(few.graph.rows)).numpy()
+    effects = few.problem().kernel.kernels[2]
+    held = effects.own_features(few.graph, tf.constant(few.graph.rows)).numpy()
     left = 0.6 - (held**2).sum(1)
     explained = np.isclose(left, 0.0, atol=IDENTITY)
     np.testing.assert_allclose(left[~explained], 0.6, rtol=IDENTITY)

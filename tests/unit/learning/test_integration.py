@@ -22,6 +22,7 @@ from sparse_prefgp.learning.notes import notes_of
 from sparse_prefgp.learning.priors import learned_paths
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.parameters import LogParameter, half_t
+from sparse_prefgp.models.preference_gp import copied
 from sparse_prefgp.support.normals import Normals
 from sparse_prefgp.workflow.kernel_names import LEAST_VARIANCE, KernelChoice
 from tests.together import refused
@@ -191,10 +192,10 @@ def test_the_mixture_at_given_points(name: str) -> None:
     case, model = CASES[name], model_of(name)
     points = []
     for one in case["points"]:
-        point = model.copied()
+        point = copied(model)
         to(point, name, one["theta"])
         points.append(point)
-    mixture = IntegratedGP.of(model, points, np.array([one["weight"] for one in case["points"]]))
+    mixture = IntegratedGP(model, points, np.array([one["weight"] for one in case["points"]]))
     for called, wanted in case["mixture"].items():
         mean, sd = asked(mixture, called)
         assert (mean, sd) == pytest.approx((wanted["mean"], wanted["sd"]), abs=SAME)
@@ -215,7 +216,7 @@ def test_a_run_of_its_own(name: str) -> None:
     assert said.evaluations <= said.parameters + 1 + 16
     for called, wanted in case["mixture"].items():
         assert asked(model, called)[1] == pytest.approx(wanted["sd"], rel=0.01)
-        each = [asked(point, called) for point in model.points]
+        each = [asked(point, called) for point in model.mixture.points]
         chances = [ndtr(mean / np.sqrt(sd**2 + 1.0)) for mean, sd in each]
         average = float(model.mixture.weights @ chances)
         assert average == pytest.approx(wanted["probability"], abs=0.003)
@@ -228,12 +229,13 @@ def test_how_much_longer_intervals_are_is_said_in_the_unit_of_a_ranking() -> Non
     found = integrated("judges")
     items = found.inputs.of_items()
     first, second = (items[rows] for rows in np.triu_indices(len(items), 1))
-    of_points = [point.predict_difference(first, second) for point in found.points]
+    mixture = found.mixture
+    of_points = [point.predict_difference(first, second) for point in mixture.points]
     means, variances = (np.array([each[i].numpy() for each in of_points]) for i in (0, 1))
-    units = np.asarray(found.units)[:, None]
+    units = mixture.units[:, None]
     assert np.ptp(units) > 0.1
-    middle = found.weights @ (units * means)
-    mixed = found.weights @ (units**2 * variances + (units * means - middle) ** 2)
+    middle = mixture.weights @ (units * means)
+    mixed = mixture.weights @ (units**2 * variances + (units * means - middle) ** 2)
     alone = found.at_mode.predict_difference(first, second)[1].numpy()
     longer = np.mean(np.sqrt(mixed / alone)) - 1.0
     assert found.integration.longer == pytest.approx(longer, rel=SAME_OPTIMUM)
@@ -243,11 +245,11 @@ def test_how_much_longer_intervals_are_is_said_in_the_unit_of_a_ranking() -> Non
 def test_what_a_mixture_says_is_the_average_of_its_points(tmp_path: Path) -> None:
     model = integrated("se_plane")
     first, second = model.inputs.of_items([0, 2]), model.inputs.of_items([5, 7])
-    weights = model.mixture.weights
-    each = [point.predict_duel(first, second).numpy() for point in model.points]
+    weights, points = model.mixture.weights, model.mixture.points
+    each = [point.predict_duel(first, second).numpy() for point in points]
     np.testing.assert_allclose(model.predict_duel(first, second), weights @ each, rtol=1e-12)
     assert model.predict(model.duels.given).log_p.shape == (40, 2)
-    moments = np.array([point.predict_f(first) for point in model.points])[..., 0]
+    moments = np.array([point.predict_f(first) for point in points])[..., 0]
     mean = weights @ moments[:, 0]
     variance = weights @ (moments[:, 1] + (moments[:, 0] - mean) ** 2)
     np.testing.assert_allclose(np.squeeze(model.predict_f(first)), [mean, variance], rtol=1e-12)
@@ -325,7 +327,7 @@ def test_it_is_said_where_few_points_are_left() -> None:
 
 
 @pytest.mark.slow
-def test_chances_and_shares_are_averages_over_the_points() -> None:
+def test_chances_and_shares_are_averages_over_the_points(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     ends = np.sort(rng.permuted(np.tile(np.arange(5), (12, 1)), axis=1)[:, :2]).T
     model = spg.PreferenceGP(spg.Duels(np.zeros((5, 0)), *ends), spg.ItemEffect())
@@ -334,7 +336,8 @@ def test_chances_and_shares_are_averages_over_the_points() -> None:
     model = spg.integrate(model, skip_below=0.0)
     items, draws = model.inputs.of_items(), 40_000
     best, shares = np.zeros(5), np.zeros(5)
-    for weight, point in zip(model.weights, model.points, strict=True):
+    mixture = model.mixture
+    for weight, point in zip(mixture.weights, mixture.points, strict=True):
         mean, joint = (x.numpy() for x in point.predict_f(items, full_cov=True))
         f = rng.multivariate_normal(mean[:, 0], joint[0], size=draws)
         best += weight * np.bincount(f.argmax(1), minlength=5) / draws
@@ -344,11 +347,12 @@ def test_chances_and_shares_are_averages_over_the_points() -> None:
     np.testing.assert_allclose(table["p_best"].reindex(range(5)), best, atol=0.012)
     found = spg.shares(model, items, draws=4000).to_frame()
     np.testing.assert_allclose(found["share"], shares, atol=0.012)
-    assert spg.integrate(model).integration.points == len(model.weights)  # about its mode again
+    assert spg.integrate(model).integration.points == len(mixture.points)  # about its mode again
     copy.deepcopy(model.posterior())
     model.kernel.variance.assign(9.0)
-    with pytest.raises(ValueError, match="changed after they had been integrated out"):
-        model.predict_f(items)
+    for ask in (lambda: model.predict_f(items), lambda: spg.save(model, tmp_path / "model")):
+        with pytest.raises(ValueError, match="changed after they had been integrated out"):
+            ask()
 
 
 @pytest.mark.slow

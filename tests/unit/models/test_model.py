@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import dataclasses
 import gc
+import inspect
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import gpflow
@@ -17,12 +19,15 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
+from sparse_prefgp.models.base import DuelGP
 from tests.cases import ALL, FORMS, SPARSE, random_duels
 from tests.together import apart
 from tests.tolerances import FIXED_POINT, IDENTITY, ROUNDING, SINGLE
 
 DUELS = random_duels(0, items=8, duels=14)
 Z = DUELS.items[:3].copy()
+# Of the class of a model, private ones and inherited ones too.
+MOST_METHODS = 45
 
 
 def kernel() -> gpflow.kernels.Kernel:
@@ -605,3 +610,18 @@ def test_parts_that_do_not_fit_are_refused(settings: dict, message: str) -> None
     model, _ = small_model()
     with pytest.raises(ValueError, match=message):
         spg.PreferenceGP(model.duels, **{"kernel": gpflow.kernels.RBF(), **settings})
+
+
+def kinds_of(model: type) -> list[type]:
+    return [model, *(each for kind in model.__subclasses__() for each in kinds_of(kind))]
+
+
+def test_a_model_has_few_methods_and_properties() -> None:
+    """What belongs to a part of a model is asked of that part, or is a function of a model."""
+    shown, kinds = {spg.PreferenceGP, spg.StreamedGP, spg.IntegratedGP}, kinds_of(DuelGP)
+    assert shown < set(kinds)
+    for kind in kinds:
+        held = [each for each in inspect.classify_class_attrs(kind) if each.name[:2] != "__"]
+        ours = [each for each in held if each.defining_class.__module__.startswith("sparse_prefgp")]
+        names = [x.name for x in ours if x.kind != "data" or isinstance(x.object, cached_property)]
+        assert len(names) <= MOST_METHODS, f"{kind.__name__}: {names}"
