@@ -14,7 +14,7 @@ from sparse_prefgp.approximations.base import DuelPrior, DuelProblem
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.forms import SummedApproximation, form_of
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.support.checks import check_number, plain_scalars
+from sparse_prefgp.support.checks import check_kind, check_number, plain_scalars
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class InducingApproximation(SummedApproximation):
     def __post_init__(self) -> None:
         plain_scalars(self)
         check_over(self.over)
+        check_kind("single_precision", self.single_precision, bool, "True or False")
         label = f"The residual_share of {self.name}"
         check_number(label, self.residual_share, least=0.0, most=1.0)
 

@@ -22,8 +22,8 @@ from sparse_prefgp.support.numpy_files import read_archive
 
 FORMAT = "sparse_prefgp model"
 # 2: duels may have ties, weights and groups. 3: duels are a table of events. 4: there are terms
-# and a likelihood.
-FORMAT_VERSION = 4
+# and a likelihood. 5: approximations and engines are written as these, names of streams as events.
+FORMAT_VERSION = 5
 DESCRIPTION = "model.json"
 SUBFOLDER = "model"  # where `sparse-prefgp fit` puts the model within its output
 _ARRAYS = "arrays-"

@@ -9,7 +9,7 @@ from typing import Any
 import gpflow
 import numpy as np
 
-from sparse_prefgp.disk import describing, describing_streams
+from sparse_prefgp.disk import describing
 from sparse_prefgp.disk.folders import replaced_folder
 from sparse_prefgp.disk.model_folder import (
     check_model_place,
@@ -17,6 +17,7 @@ from sparse_prefgp.disk.model_folder import (
     model_files,
     read_model,
 )
+from sparse_prefgp.disk.upgrading import upgraded
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.integrated import IntegratedGP, described_mixture, rebuilt_mixture
 from sparse_prefgp.models.preference_gp import PreferenceGP
@@ -53,8 +54,7 @@ def save(model: Predicts, path: str | os.PathLike[str]) -> None:
 
 def files_of(model: Any) -> dict[str, bytes]:
     """The files of a saved model by name; everything that can be refused is refused here."""
-    held = model.duels.held
-    description, arrays = (describing if held else describing_streams).described(model.at_mode)
+    description, arrays = describing.described(model.at_mode)
     if isinstance(model, IntegratedGP):
         integrated, integral = described_mixture(model)
         description, arrays = description | integrated, arrays | integral
@@ -85,8 +85,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
             f"gpflow.config.set_default_float(np.{description['float']}) first."
         )
     try:
-        streamed = description.get("kind") == describing_streams.STREAMED
-        model = (describing_streams if streamed else describing).rebuilt(description, arrays)
+        model: Any = describing.rebuilt(upgraded(description, arrays), arrays)
         if "integrated" in description:
             model = rebuilt_mixture(model, description["integrated"], arrays)
         if arrays.unread:

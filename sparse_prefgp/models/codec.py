@@ -7,7 +7,7 @@ and then given its parameters, whose unconstrained values keep every bit, infini
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -21,17 +21,13 @@ from gpflow import functions
 from sparse_prefgp.covariances import markov
 from sparse_prefgp.covariances.projected import num_features_of, points_of
 from sparse_prefgp.models.known import Written
-from sparse_prefgp.models.likelihood import BOX, JUDGE, Probit
 from sparse_prefgp.models.parameters import LogParameter
 from sparse_prefgp.models.registry import class_of, kind_of, named
-from sparse_prefgp.models.terms import Coefficients, Lean, Taste, Term, Terms
+from sparse_prefgp.models.terms import Term, Terms
 from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.registry import IN_TIME, KERNEL, MEAN_FUNCTION
 
 Json = dict[str, Any]
-# The column of labels of groups that leaned in models of before and came from no table.
-GROUPS = "group"
-
 
 # Arguments that GPflow's own functions keep under other names.
 _KEPT_ELSEWHERE: dict[tuple[type, str], Callable[[Any], Any]] = {
@@ -44,6 +40,7 @@ _KEPT_ELSEWHERE: dict[tuple[type, str], Callable[[Any], Any]] = {
     (functions.Polynomial, "output_dim"): lambda f: int(f.w.shape[0]),
 }
 _ARRAYS = (np.ndarray, tf.Tensor, tf.Variable)
+_INNER = (gpflow.kernels.Kernel, functions.Function, markov.MarkovKernel, Term)
 # What of TensorFlow Probability parameters may have, and its base class.
 _TFP: dict[str, tuple[Any, type]] = {
     "bijectors": (tfp.bijectors, tfp.bijectors.Bijector),
@@ -51,6 +48,8 @@ _TFP: dict[str, tuple[Any, type]] = {
 }
 # What the class lists of TensorFlow Probability know besides numbers and each other.
 _NOT_ARGUMENTS = ("name", "validate_args", "allow_nan_stats", "dtype", "parameters", "self")
+# What of a model is one module or none, by the names of its attributes.
+_MODULES = ("kernel", "mean_function", "likelihood")
 
 
 class Encoder:
@@ -67,7 +66,7 @@ class Encoder:
         self._numbers: dict[int, tuple[int, gpflow.Parameter]] = {}
 
     def module(self, value: Any, role: str) -> Json:
-        """A kernel or a mean function; `role` names it in messages.
+        """A kernel or whatever else a model is made of; `role` names it in messages.
 
         :raises ValueError: a class that is not known, or something in it that cannot be written.
         """
@@ -83,7 +82,7 @@ class Encoder:
                         f"self.{name}, so that a saved model can be rebuilt."
                     ) from None
                 continue
-            arguments[name] = self._argument(held, f"{where}, argument {name!r}", role)
+            arguments[name] = self._value(held, f"{where}, argument {name!r}", role)
         for name, held in vars(value).items():
             if _is_parameter(held):
                 parameters[name] = self.parameter(held, f"{where}, {name}")
@@ -103,30 +102,60 @@ class Encoder:
             number = len(self.parameters)
             self._numbers[id(value)] = number, value
             self.arrays[f"parameter_{number}"] = value.unconstrained_variable.numpy()
+            beside = {name: getattr(value, name) for name in ("transform", "prior")}
             self.parameters.append(
                 {
                     "what": where,
                     "power": value.power if isinstance(value, LogParameter) else None,
                     "trainable": bool(value.trainable),
-                    "transform": _encode_tfp(value.transform, f"the transform of {where}"),
-                    "prior": _encode_tfp(value.prior, f"the prior of {where}"),
+                    **{
+                        name: None if held is None else self._of_tfp(held, f"the {name} of {where}")
+                        for name, held in beside.items()
+                    },
                     "prior_on": None if value.prior_on is None else value.prior_on.value,
                 }
             )
         return self._numbers[id(value)][0]
 
-    def _argument(self, value: Any, where: str, role: str) -> Json:
-        if _is_parameter(value):
+    def _value(self, value: Any, where: str, role: str | None = None) -> Json:
+        """:param role: of the module that has it; None in transforms and priors, which have no
+        parameters and no modules."""
+        if role is not None and _is_parameter(value):
             return {"parameter": self.parameter(value, where)}
-        modules = gpflow.kernels.Kernel, gpflow.functions.Function, markov.MarkovKernel, Term
-        if isinstance(value, modules):
+        if role is not None and isinstance(value, _INNER):
             return {"module": self.module(value, role)}
+        if isinstance(value, tuple(base for _, base in _TFP.values())):
+            return self._of_tfp(value, where)
         if isinstance(value, _ARRAYS):
             name = f"array_{len(self.arrays)}"
             self.arrays[name] = _numbers(np.asarray(value), where)
             return {"array": name}
-        hint = "numbers, text, arrays, parameters or kernels"
-        return _encode_plain(value, where, hint, lambda one: self._argument(one, where, role))
+        several = isinstance(value, list | tuple)
+        if several and not all(map(_is_plain, value)):
+            return {"list": [self._value(one, where, role) for one in value]}
+        if several or _is_plain(value):
+            return {"value": plain(value, float)}
+        raise ValueError(
+            f"{where} has {value!r} of type {type(value).__name__}, which a saved model cannot "
+            "hold; use numbers, text, arrays, parameters or kernels."
+        )
+
+    def _of_tfp(self, value: Any, where: str) -> Json:
+        """A bijector or a distribution by its class and its numbers, whose types decide its own."""
+        name = type(value).__name__
+        for kind, (module, _) in _TFP.items():
+            if getattr(module, name, None) is type(value):
+                arguments = {
+                    key: np.asarray(held) if isinstance(held, np.generic) else held
+                    for key, held in value.parameters.items()
+                    if key not in _NOT_ARGUMENTS
+                }
+                each = {k: self._value(x, f"{where} ({name}, {k})") for k, x in arguments.items()}
+                return {"of": kind, "class": name, "arguments": each}
+        raise ValueError(
+            f"{where} is of the class {name}, which a saved model cannot name; use one of the "
+            f"{' or '.join(_TFP)} of TensorFlow Probability."
+        )
 
 
 class Decoder:
@@ -138,9 +167,9 @@ class Decoder:
 
     def module(self, entry: Json) -> Any:
         """:raises UnknownClass: one that this process does not know."""
+        # Kinds of kernels and mean functions were not always written.
         before = KERNEL if "active_dims" in entry else MEAN_FUNCTION
-        kind = entry.get("kind", IN_TIME if entry.get("in_time") else before)
-        made = class_of(kind, entry)
+        made = class_of(entry.get("kind", IN_TIME if entry.get("in_time") else before), entry)
         result = made(**{name: self._value(a) for name, a in entry["arguments"].items()})
         for name, number in entry["parameters"].items():
             one = isinstance(number, int)
@@ -154,6 +183,11 @@ class Decoder:
         return result
 
     def _value(self, entry: Json) -> Any:
+        if "of" in entry:
+            return self._of_tfp(entry, entry["of"])
+        if "numbers" in entry:  # as those of transforms and priors were written before
+            # Read as they are, since nothing at all would pass for NaN.
+            return _numbers(np.asarray(entry["numbers"]), "What they are").astype(entry["dtype"])
         ((kind, value),) = entry.items()
         if kind == "parameter":
             return _for_constructor(self.parameter(value))
@@ -163,17 +197,30 @@ class Decoder:
             return [self._value(each) for each in value]
         return self._arrays[value] if kind == "array" else value
 
+    def _of_tfp(self, entry: Json | None, kind: str) -> Any:
+        """:raises ValueError: a class that is none of the bijectors or distributions."""
+        if entry is None:
+            return None
+        module, base = _TFP.get(kind, (None, ()))  # of nothing else there is any class
+        made = getattr(module, entry["class"], None)
+        # A file may name nothing else of the module: what it names is called with what it holds.
+        if not (inspect.isclass(made) and issubclass(made, base)):
+            raise ValueError(
+                f"The model has a parameter with {entry['class']!r}, which is none of the {kind} "
+                "of TensorFlow Probability; save it again."
+            )
+        return made(**{key: self._value(value) for key, value in entry["arguments"].items()})
+
     def _read(self, number: int) -> gpflow.Parameter:
         entry, unconstrained = self._entries[number], self._arrays[f"parameter_{number}"]
-        transform = _decode_tfp(entry["transform"], "bijectors")
+        transform = self._of_tfp(entry["transform"], "bijectors")
         # Whatever the transform can take; a value at the end of its range has no way back.
         within = np.zeros_like(unconstrained)
-        prior_on = entry["prior_on"]
-        power = entry.get("power", 1.0 if entry["what"] in _OF_JUDGES_BEFORE else None)
+        prior_on, power = entry["prior_on"], entry["power"]
         parameter = (gpflow.Parameter if power is None else LogParameter)(
             within if transform is None else transform.forward(within),
             transform=transform,
-            prior=_decode_tfp(entry["prior"], "distributions"),
+            prior=self._of_tfp(entry["prior"], "distributions"),
             prior_on=None if prior_on is None else gpflow.base.PriorOn(prior_on),
             trainable=entry["trainable"],
             dtype=unconstrained.dtype,
@@ -212,74 +259,6 @@ def _constructor(kind: type) -> dict[str, inspect.Parameter]:
     }
 
 
-def _encode_tfp(value: Any, where: str) -> Json | None:
-    """A bijector or a distribution by its class and its numbers."""
-    if value is None:
-        return None
-    name = type(value).__name__
-    if not any(getattr(module, name, None) is type(value) for module, _ in _TFP.values()):
-        raise ValueError(
-            f"{where} is of the class {name}, which a saved model cannot name; use one of the "
-            f"{' or '.join(_TFP)} of TensorFlow Probability."
-        )
-    arguments = {
-        key: _encode_number(argument, f"{where} ({name}, {key})")
-        for key, argument in value.parameters.items()
-        if key not in _NOT_ARGUMENTS
-    }
-    return {"class": name, "arguments": arguments}
-
-
-def _encode_number(value: Any, where: str) -> Any:
-    for kind, (_, base) in _TFP.items():
-        if isinstance(value, base):
-            return {"of": kind, **(_encode_tfp(value, where) or {})}
-    if isinstance(value, (np.generic, *_ARRAYS)):
-        array = _numbers(np.asarray(value), where)
-        return {"numbers": array.tolist(), "dtype": array.dtype.name}
-    return _encode_plain(value, where, "numbers", lambda one: _encode_number(one, where))
-
-
-def _encode_plain(value: Any, where: str, hint: str, each: Callable[[Any], Any]) -> Json:
-    """A plain value, or several, each of which `each` writes where one is not plain."""
-    several = isinstance(value, list | tuple)
-    if several and not all(map(_is_plain, value)):
-        return {"list": [each(one) for one in value]}
-    if several or _is_plain(value):
-        return {"value": plain(value, float)}
-    raise ValueError(
-        f"{where} has {value!r} of type {type(value).__name__}, which a saved model cannot hold; "
-        f"use {hint}."
-    )
-
-
-def _decode_tfp(entry: Json | None, kind: str) -> Any:
-    """:raises ValueError: a class that is none of the bijectors or distributions."""
-    if entry is None:
-        return None
-    module, base = _TFP.get(kind, (None, ()))  # of nothing else there is any class
-    made = getattr(module, entry["class"], None)
-    # A file may name nothing else of the module: what it names is called with what it holds.
-    if not (inspect.isclass(made) and issubclass(made, base)):
-        raise ValueError(
-            f"The model has a parameter with {entry['class']!r}, which is none of the {kind} of "
-            "TensorFlow Probability; save it again."
-        )
-    return made(**{key: _decode_number(value) for key, value in entry["arguments"].items()})
-
-
-def _decode_number(entry: Json) -> Any:
-    if "of" in entry:
-        return _decode_tfp(entry, entry["of"])
-    if "list" in entry:
-        return [_decode_number(value) for value in entry["list"]]
-    if "numbers" in entry:
-        # Read as they are, since nothing at all would pass for NaN.
-        numbers = _numbers(np.asarray(entry["numbers"]), "What a transform or a prior is made of")
-        return numbers.astype(entry["dtype"])
-    return entry["value"]
-
-
 def _numbers(array: np.ndarray, where: str) -> np.ndarray:
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{where} is an array of {array.dtype}, not of numbers.")
@@ -294,21 +273,16 @@ def _is_parameter(value: Any) -> bool:
     return isinstance(value, gpflow.Parameter)
 
 
-# What of a model is one module or none, by the names of its attributes.
-_MODULES = ("kernel", "mean_function", "likelihood")
-# What messages of before called the parameters that judges have one each of.
-_OF_JUDGES_BEFORE = ("the noise ratios", "the scales of the cuts")
-
-
-def encoded(model: Any) -> Written:
+def encoded(model: Any, **more: Any) -> Written:
     """What a model is made of, and its parameters; None where it has none of something.
 
+    :param more: what else, by its name.
     :raises ValueError: what `Encoder.module` raises.
     """
     encoder = Encoder()
     parts: Json = {"centre": None if model.centre is None else model.centre.tolist()}
-    for name in _MODULES:
-        value, role = getattr(model, name), f"The {name.replace('_', ' ')}"
+    for name, value in ({name: getattr(model, name) for name in _MODULES} | more).items():
+        role = f"The {name.replace('_', ' ')}"
         parts[name] = None if value is None else encoder.module(value, role)
     parts["terms"] = [encoder.module(term, "A term") for term in model.terms]
     points = model.inducing_variable
@@ -319,75 +293,22 @@ def encoded(model: Any) -> Written:
     return parts, encoder.arrays
 
 
-def decoded(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Json:
-    """The inverse of `encoded`, of files of whichever format: `centre`, which is no argument of a
-    model, besides what is."""
+def decoded(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *more: str) -> Json:
+    """The inverse of `encoded`: `centre`, which is no argument of a model, besides what is.
+
+    :param more: names of what else there is.
+    """
     decoder = Decoder(description["parameters"], arrays)
-    if "terms" not in description:
-        description = {**description, **_parts_before(description, decoder, arrays)}
     parts: Json = {}
-    for name in _MODULES:
+    for name in (*_MODULES, *more):
         entry = description[name]
-        parts[name] = decoder.module(entry) if isinstance(entry, dict) else entry
-    terms = (decoder.module(e) if isinstance(e, dict) else e for e in description["terms"])
-    points = description["inducing_variable"]
+        parts[name] = None if entry is None else decoder.module(entry)
+    points, centre = description["inducing_variable"], description["centre"]
     if points is not None:
         z = decoder.parameter(points["parameter"])
         points = points_of(parts["kernel"], z, points["num_features"])
-    centre = description.get("centre")
     return parts | {
-        "terms": Terms(terms),
+        "terms": Terms(map(decoder.module, description["terms"])),
         "inducing_variable": points,
         "centre": None if centre is None else np.array(centre),
     }
-
-
-def _parts_before(
-    description: Mapping[str, Any], decoder: Decoder, arrays: Mapping[str, np.ndarray]
-) -> Json:
-    """Terms, likelihood and inducing inputs of a file that has each parameter by its name."""
-
-    def parameter(name: str) -> Any:
-        number = description.get(name)
-        return None if number is None else decoder.parameter(number)
-
-    taste, ratio, scale = description.get("taste"), parameter("noise_ratio"), parameter("cut_scale")
-    likelihood = Probit(
-        decoder.parameter(description["noise_variance"]),
-        by=None if ratio is None else JUDGE,
-        margin=parameter("margin"),
-        cuts_by=None if scale is None else JUDGE,
-        ties=description.get("tie_model", BOX),
-    )
-    likelihood.steps = tuple(map(decoder.parameter, description.get("cut_steps", ())))
-    likelihood.noise_ratio, likelihood.cut_scale = ratio, scale
-    likelihood.tie_share = parameter("tie_share")
-    variance = parameter("covariate_variance")
-    terms: list[Term] = [] if variance is None else [Coefficients(variance)]
-    # Before, there was one lean at most.
-    one = description.get("lean_variance")
-    variances = description.get("lean_variances", () if one is None else (one,))
-    for (column, covariate), number in zip(_leans_before(description), variances, strict=True):
-        terms.append(Lean(covariate, column, decoder.parameter(number)))
-    if taste is not None:
-        terms.append(Taste(decoder.module(taste), parameter("people_variance")))
-    number = description.get("inducing", description.get("inducing_inputs"))
-    width = description.get("num_features", arrays["items"].shape[1])
-    return {
-        "mean_function": description.get("mean_function"),
-        "likelihood": likelihood,
-        "terms": terms,
-        "inducing_variable": None
-        if number is None
-        else {"parameter": number, "num_features": width},
-    }
-
-
-def _leans_before(description: Mapping[str, Any]) -> Sequence[Sequence[str]]:
-    """Columns of labels and covariates; before there were columns, groups leaned."""
-    duels, covariate = description["duels"], description.get("lean_by_group")
-    if covariate is None and description.get("lean_variance") is not None:
-        covariate = duels["covariates"][description["leaning"][0]]
-    if covariate is not None:
-        return [(duels.get("group_column") or GROUPS, covariate)]
-    return description.get("lean_by", ())

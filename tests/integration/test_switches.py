@@ -30,7 +30,7 @@ LEFT = {
     # The fingerprint of duels that are in memory, or not.
     "learning/checkpoint.py": 1,
     # Saved models of before, which had another engine.
-    "disk/describing.py": 1,
+    "disk/upgrading.py": 1,
 }
 
 

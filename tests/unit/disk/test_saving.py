@@ -22,7 +22,7 @@ import tensorflow_probability as tfp
 import sparse_prefgp as spg
 from sparse_prefgp.covariances.item_effect import know_effects, known_effects
 from sparse_prefgp.data.answers import Answers
-from sparse_prefgp.disk import describing
+from sparse_prefgp.disk import upgrading
 from sparse_prefgp.disk.model_folder import DESCRIPTION, checksum
 from sparse_prefgp.engines import Status
 from sparse_prefgp.support import registry
@@ -398,8 +398,8 @@ def test_truncated_or_edited_files(saved: Path) -> None:
 
 
 def test_other_formats(saved: Path) -> None:
-    edit(saved, sign=False, format_version=5)
-    with pytest.raises(ValueError, match=r"has format 5, written by .* upgrade"):
+    edit(saved, sign=False, format_version=6)
+    with pytest.raises(ValueError, match=r"has format 6, written by .* upgrade"):
         spg.load(saved)
     edit(saved, format_version="new")
     with pytest.raises(ValueError, match="its format version is 'new'"):
@@ -664,7 +664,7 @@ def test_a_model_of_before_goes_on_with_the_effects_that_it_knew(
     before = *model.predict_f(inputs, full_cov=True), model.log_evidence()
     spg.save(model, tmp_path / "model")
     if not written:  # as files were before they said it
-        monkeypatch.setattr(describing, "_EFFECTS_BEFORE", 5)
+        monkeypatch.setattr(upgrading, "EFFECTS_KNOWN", 5)
         path = tmp_path / "model" / DESCRIPTION
         description = json.loads(path.read_text())
         del description["duels"]["effects_known"]

@@ -20,6 +20,7 @@ from sparse_prefgp.analysis.acquisition import expected_reduction, information_r
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.candidates import pool, random_pairs
 from sparse_prefgp.data.answers import Answers, Codes
+from sparse_prefgp.disk.model_folder import DESCRIPTION, checksum
 from sparse_prefgp.factors.noise import ONE_NOISE, ratios_of_unknown
 from sparse_prefgp.learning.checkpoint import identify
 from sparse_prefgp.models.parameters import LogParameter
@@ -282,6 +283,13 @@ def test_a_model_saved_before_is_what_it_was_under_the_right_prior(tmp_path: Pat
     )
     jacobian = float(model.log_prior_density())
     spg.save(model, tmp_path / "old")
+    path = tmp_path / "old" / DESCRIPTION
+    description = json.loads(path.read_text())
+    for parameter in description["parameters"]:  # as files were before they said the power
+        del parameter["power"]
+        if parameter["what"].endswith("noise_ratio"):
+            parameter["what"] = "the noise ratios"
+    path.write_text(json.dumps(description | {"checksum": checksum(description)}))
     again = spg.load(tmp_path / "old")
     a, b = sides(model)
     np.testing.assert_array_equal(
@@ -293,11 +301,9 @@ def test_a_model_saved_before_is_what_it_was_under_the_right_prior(tmp_path: Pat
     right = -0.5 * np.sum(np.log(RATIOS) ** 2 + math.log(2.0 * math.pi))
     assert float(again.log_prior_density()) == pytest.approx(right, abs=IDENTITY)
     assert jacobian == pytest.approx(right - np.log(RATIOS).sum(), abs=IDENTITY)
-    # Of today, to the bit, and the same file.
+    # Of today, to the bit.
     today = made()
     spg.save(today, tmp_path / "new")
-    kept = [json.loads((tmp_path / x / "model.json").read_text()) for x in ("old", "new")]
-    assert kept[0]["parameters"] == kept[1]["parameters"]
     loaded = spg.load(tmp_path / "new")
     assert float(loaded.log_prior_density()) == float(today.log_prior_density())
     np.testing.assert_array_equal(loaded.predict_outcome(a, b), today.predict_outcome(a, b))
