@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.covariances.kernels import between_inducing
-from sparse_prefgp.data.answers import Answers, Codes, Covariates, Grades
+from sparse_prefgp.data.answers import AboutSets, Answers, Codes, Covariates, Grades
+from sparse_prefgp.data.batches import Totals
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.disk.describing import (
     described_as_any,
     items_of_arrays,
@@ -20,7 +22,6 @@ from sparse_prefgp.disk.describing import (
 from sparse_prefgp.models.codec import decoded
 from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.known import Written
-from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.streaming.algebra import size_of
 from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
 from sparse_prefgp.models.streaming.model import SolvedParts, StreamedGP, StreamedResult
@@ -30,7 +31,7 @@ from sparse_prefgp.support.registry import APPROXIMATION, ENGINE
 
 # The kind of a saved `StreamedGP`; that of a `PreferenceGP` has no name.
 STREAMED = "streamed"
-# What `SeenDuels` knows by the names that files have for it; before, there was less.
+# What is known of streamed duels by the names that files have for it; before, there was less.
 _SEEN = {
     "number": "num_duels",
     "has_items": "has_items",
@@ -65,19 +66,22 @@ def described(model: StreamedGP) -> Written:
 def rebuilt(description: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> StreamedGP:
     """The model that `described` has described."""
     data, parts = description["duels"], decoded(description, arrays)
-    fields = {field: data.get(name) for name, field in _SEEN.items()}
-    judges, grades = fields.pop("group_names"), fields.pop("levels")
-    labels = dict(data.get("labels", ()))
+    known, judges, labels = items_of_arrays(data, arrays), data.get("groups"), data.get("labels")
     if description.get("lean_variance") is not None:  # before, groups leaned
-        labels = {parts["terms"].labels[0]: judges or ()}
-    said = _names_alone(judges, grades, fields.pop("covariate_names"), labels)
-    seen = SeenDuels(
-        items_of_arrays(data, arrays),
-        said,
-        arrays["comparisons"],
-        roles=roles_of(data),
-        **{field: _array(value) for field, value in fields.items() if value is not None},
+        labels = [(parts["terms"].labels[0], judges or ())]
+    squares = data.get("covariate_squares")
+    totals = Totals(
+        _names_alone(judges, data.get("levels"), data.get("covariates"), dict(labels or ())),
+        data["number"],
+        data.get("ties") or 0,
+        comparisons=arrays["comparisons"],
+        ends=None if data["has_items"] else known.features,
+        grade_counts=_array(data.get("grade_counts")),
+        judge_levels=_array(data.get("group_levels")),
+        squares=None if squares is None else np.append(1.0, squares),
+        about_sets=AboutSets(bool(data.get("has_sets"))),
     )
+    seen = Duels.from_events(known, totals, roles=roles_of(data))
     parts["terms"] = Terms.of(parts["terms"], seen)  # from here on they know whose they are
     parts["likelihood"] = parts["likelihood"].on(seen)
     levels = tuple(map(len, parts["terms"].names(seen).values()))
