@@ -174,7 +174,7 @@ def evaluate(
         stream, named = _in_units_of(model, source, items, columns)
         chunks = asked_of_stream(stream, model)
         number, ties, in_blocks = stream.num_duels, stream.num_ties, 0
-        there = named and named.select(np.flatnonzero(stream.comparisons))
+        there = None if named is None else named.select(np.flatnonzero(stream.comparisons))
     else:
         read = read_answers(model, kind, source, items, columns, **options)
         events, there = read.events, read.there

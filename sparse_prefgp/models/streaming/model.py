@@ -203,7 +203,7 @@ class StreamedGP(DuelGP):
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
             # Refuses what is too large before anything is read.
-            joined({BLOCKS: duels.batches.blocks.numbers})
+            joined({BLOCKS: duels.batches.blocks.numbers.astype(np.int64)})
         self.terms = Terms.of(terms, seen)
         if self.terms.taste is not None:
             duels = _by_people(duels, approximation)
