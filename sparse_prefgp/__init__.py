@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.engines import Variational as Variational
     from sparse_prefgp.engines import truncated_normal_ep as truncated_normal_ep
     from sparse_prefgp.gpflow_blocks import DuelKernel as DuelKernel
-    from sparse_prefgp.io import StreamedDuels as StreamedDuels
     from sparse_prefgp.io import read_best_worst as read_best_worst
     from sparse_prefgp.io import read_choices as read_choices
     from sparse_prefgp.io import read_duels as read_duels
@@ -162,7 +161,6 @@ _HOMES = {
     "Variational": "engines",
     "truncated_normal_ep": "engines",
     "DuelKernel": "gpflow_blocks",
-    "StreamedDuels": "io",
     "read_best_worst": "io",
     "read_choices": "io",
     "read_duels": "io",

@@ -63,12 +63,12 @@ def fitted(data: Path, which: str, inducing: int, steps: int, polish: int) -> di
     started = time.perf_counter()
     model, report = fit_model(holdout)
     seconds = time.perf_counter() - started
-    assert holdout.test is not None and holdout.test.items is not None
-    features = holdout.test.items.features
-    log_p = [model.predict(chunk.events, features).log_first for chunk in holdout.test.chunks(PART)]
+    assert holdout.test is not None
+    chunks = [chunk.given for chunk in holdout.test.chunks(PART)]
+    log_p = [model.predict(events, holdout.test.items).log_first for events in chunks]
     nats = -np.repeat(
         np.concatenate(log_p),
-        np.concatenate([chunk.events.counts for chunk in holdout.test.chunks(PART)]).astype(int),
+        np.concatenate([events.counts for events in chunks]).astype(int),
     )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {

@@ -20,6 +20,7 @@ from sparse_prefgp.analysis.items import (
     unknown_levels,
 )
 from sparse_prefgp.data.contexts import Contexts, ItemRows, row_id
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.roles import ORDER
 from sparse_prefgp.io.files import Table, id_text, load_items
@@ -27,7 +28,6 @@ from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.io.texts import features_like
 from sparse_prefgp.io.values import OWN_ITEMS, refuse_itself
 from sparse_prefgp.models.protocols import Predicts
-from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import listing
@@ -87,7 +87,7 @@ def _without_contexts(
     return ItemSet(ids, features, nothing - 1, nothing, {}, levels, name, rows)
 
 
-def _rows(duels: KnownDuels) -> ItemRows:
+def _rows(duels: Duels) -> ItemRows:
     assert duels.item_rows is not None
     return duels.item_rows
 
@@ -174,9 +174,7 @@ def met(
     return found.select(np.sort(first)), replace(table, frame=frame)
 
 
-def _contexts_of(
-    duels: KnownDuels, table: Table, sides: tuple[str, str]
-) -> npt.NDArray[np.object_]:
+def _contexts_of(duels: Duels, table: Table, sides: tuple[str, str]) -> npt.NDArray[np.object_]:
     """The contexts of the first sides of all rows of a table, and then of the second ones."""
     rows, frame = _rows(duels), table.frame
     found = np.empty((2, len(frame), len(rows.columns)), dtype=object)

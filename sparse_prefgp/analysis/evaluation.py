@@ -54,7 +54,7 @@ from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.forms import Stated
 from sparse_prefgp.io.header import Header
-from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
+from sparse_prefgp.io.streams import columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.io.streams.contexts import InContexts
 from sparse_prefgp.io.streams.items import Met
@@ -96,11 +96,11 @@ def evaluate(
         `StreamedGP`, which does not have them, is scored along with the coin alone.
     :param duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or
         `Duels`, also of sets, whose groups count if the model has noise by group. A folder of
-        Parquet files is read in chunks, and so is one file for a model whose duels had features of their own; or
-        `StreamedDuels`. The pairs are not told apart then, nor, without items, what lies outside
-        the range: None. `Duels` and streams that record another transform than the model are
-        converted to its units by way of the raw values; without a recorded one they are taken to be
-        in its units. A table is read by the columns that the model has learned from
+        Parquet files is read in chunks, and so is one file for a model whose duels had features of
+        their own; or what `stream_duels` gives. The pairs are not told apart then, nor, without items, what lies
+        outside the range: None. `Duels` that record another transform than the model are converted
+        to its units by way of the raw values; without a recorded one they are taken to be in its
+        units. A table is read by the columns that the model has learned from
         (`model.duels.roles`), where they are there; the blocks of a `Duels` are its labels of the
         column of blocks. Duels of a block that the model knows are predicted from what the block
         knows too, all others from the inducing values alone.
@@ -151,7 +151,7 @@ def evaluate(
     kind, source = only_one(
         options, duels=duels, choices=choices, rankings=rankings, best_worst=best_worst
     )
-    own = source if isinstance(source, Duels) else None
+    own = source if isinstance(source, Duels) and source.held else None
     sets = kind != "duels" or (own is not None and own.events.has_sets)
     relies = risk is not None
     together.check(
@@ -170,14 +170,12 @@ def evaluate(
     # Of files without items features of their own, which are read in chunks, are all that sides
     # can have where the model has no items.
     alone = isinstance(source, str | os.PathLike) and not model.duels.has_items and items is None
-    if not sets and (alone or isinstance(source, StreamedDuels) or is_stream(source)):
+    if not sets and (alone or is_stream(source)):
         together.check(risk=relies, trust=trust, streamed=True)
         stream, named = _in_units_of(model, source, items, columns)
-        chunks, totals = asked_of_stream(stream, model), stream.totals
-        number, ties, in_blocks = totals.duels, totals.ties, 0
-        there = None
-        if named is not None and totals.comparisons is not None:
-            there = named.select(np.flatnonzero(totals.comparisons))
+        chunks = asked_of_stream(stream, model)
+        number, ties, in_blocks = stream.num_duels, stream.num_ties, 0
+        there = None if named is None else named.select(np.flatnonzero(stream.comparisons))
     else:
         read = read_answers(model, kind, source, items, columns, **options)
         events, there = read.events, read.there
@@ -305,7 +303,7 @@ def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: boo
 
 def _in_units_of(
     model: Predicts, duels: Any, items: Any, columns: Columns
-) -> tuple[StreamedDuels, ItemSet | None]:
+) -> tuple[Duels, ItemSet | None]:
     """Duels of files in the units of the model, and the items that they name, if they do.
 
     :raises ValueError: what `stream_duels` and `resolve_items` raise.
@@ -314,7 +312,7 @@ def _in_units_of(
     if model.approximation.has_blocks:
         warn_without_blocks(model, in_chunks=True)
     own = model.duels
-    if isinstance(duels, StreamedDuels):
+    if isinstance(duels, Duels):
         refuse_more(items, columns)
         together.check(streamed=True, item_effects=model.inputs.layout.numbered)
         return _converted(own, duels), None
@@ -337,7 +335,7 @@ def _in_units_of(
         return stream_duels(duels, features=own.feature_names, **said), None
     if not has_contexts(model, items):
         found = known_items(model, items)
-        table = ItemTable(found.inputs, found.ids, own.feature_names)
+        table = Items(found.inputs, found.ids, own.feature_names)
         return stream_duels(duels, table, **said), found
     bases, rows = bases_of(model, items), own.item_rows
     assert rows is not None
@@ -351,15 +349,13 @@ def _in_units_of(
     return stream, sets[0]
 
 
-def _converted(own: Any, duels: StreamedDuels) -> StreamedDuels:
+def _converted(own: Duels, duels: Duels) -> Duels:
     """The same stream with features in the units of a model's duels."""
-    table, transform = duels.items, duels.transform
-    if table is not None:
-        features = features_in_units_of(own, table.features, table.transform)
-        if features is table.features:
-            return duels
-        items = ItemTable(features, table.ids, own.feature_names, own.transform)
-        return replace(duels, items=items, feature_names=own.feature_names)
+    known, transform = duels.known, duels.transform
+    if duels.has_items:
+        features = features_in_units_of(own, known.features, transform)
+        items = Items(features, known.ids, own.feature_names, own.transform)
+        return duels.replacing(described=items)
     if transform is None or transform == own.transform:
         return duels
     wanted = None if own.transform is None else own.transform.feature_names
@@ -370,4 +366,5 @@ def _converted(own: Any, duels: StreamedDuels) -> StreamedDuels:
             f"that the model standardises are {has}; make the stream with "
             f"standardise={'False' if wanted is None else 'model.duels.transform'}."
         )
-    return replace(duels, transform=own.transform)  # of raw values, which are in the stream
+    # Of raw values, which are in the stream.
+    return duels.replacing(described=replace(known, transform=own.transform))

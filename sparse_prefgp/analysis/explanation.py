@@ -22,13 +22,13 @@ from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.covariances.item_effect import context_columns, item_effects
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
 from sparse_prefgp.data.items import check_features
 from sparse_prefgp.data.texts import without_markup
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import Predicts
-from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
@@ -409,7 +409,7 @@ def _own(
     return found
 
 
-def _acquaintance(duels: KnownDuels, number: int) -> str:
+def _acquaintance(duels: Duels, number: int) -> str:
     """How well a model knows an item by its number; negative ones are unknown items."""
     if number < 0:
         return "unknown"

@@ -25,7 +25,6 @@ from sparse_prefgp.io.judgements import item_names
 from sparse_prefgp.io.texts import features_like
 from sparse_prefgp.io.values import OWN_ITEMS
 from sparse_prefgp.models.protocols import Predicts
-from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import agreeing, counted
@@ -279,7 +278,7 @@ def described_items(model: Predicts, table: Table, none: BoolArray) -> ItemSet:
     return _item_set(model, ids, features, numbers, table.name, rows, levels_never_seen=unknown)
 
 
-def none_of(duels: KnownDuels) -> FloatArray:
+def none_of(duels: Duels) -> FloatArray:
     """The features of the items of a model that are "none of these", (0 or more, D)."""
     transform = duels.transform or NO_FEATURES
     if NONE not in transform.numeric or not duels.has_items:
@@ -309,7 +308,7 @@ def far_sentences(
     return told if outside else told[1:]
 
 
-def unknown_levels(duels: KnownDuels, features: FloatArray, frame: Any) -> dict[str, Texts]:
+def unknown_levels(duels: Duels, features: FloatArray, frame: Any) -> dict[str, Texts]:
     """`levels_never_seen` of the items of a data frame."""
     known = [(name, block.any(1)) for name, block in _level_blocks(duels, features)]
     reduced = (duels.transform or NO_FEATURES).reduced
@@ -325,7 +324,7 @@ def unknown_levels(duels: KnownDuels, features: FloatArray, frame: Any) -> dict[
     }
 
 
-def named_rows(duels: KnownDuels, table: Table, ids: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+def named_rows(duels: Duels, table: Table, ids: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
     """The item that each row of a raw table is of.
 
     :raises ValueError: no such column, where the model has items by a column.
@@ -395,7 +394,7 @@ def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:
 
 
 def features_in_units_of(
-    own: KnownDuels, features: FloatArray, transform: FeatureTransform | None
+    own: Duels, features: FloatArray, transform: FeatureTransform | None
 ) -> FloatArray:
     """Features of other items, (n, D), in the units of a model's duels.
 
@@ -437,7 +436,7 @@ def own_items(model: Predicts) -> ItemSet:
     return _item_set(model, ids, model.duels.items, numbers, OWN_ITEMS, rows)
 
 
-def feature_columns(duels: KnownDuels) -> tuple[str, ...]:
+def feature_columns(duels: Duels) -> tuple[str, ...]:
     """The raw feature that each of the D columns of `duels.items` belongs to."""
     if duels.transform is not None:
         return duels.transform.columns_made_of
@@ -467,7 +466,7 @@ class FeaturePart(NamedTuple):
         return found
 
 
-def feature_parts(duels: KnownDuels) -> list[FeaturePart]:
+def feature_parts(duels: Duels) -> list[FeaturePart]:
     """All raw features; those that were reduced share their directions.
 
     An item keeps no more of them than its scores y = x V, where the rows V_b of the directions
@@ -505,14 +504,14 @@ def _item_set(
     return ItemSet(ids, inputs, numbers, comparisons, outside, name=name, rows=rows, **said)
 
 
-def numbers_by_name(duels: KnownDuels) -> dict[str, int]:
+def numbers_by_name(duels: Duels) -> dict[str, int]:
     """The number of each item that has rows of its own, by its name as text; empty where each row
     is an item."""
     names = () if duels.item_rows is None else duels.item_rows.names
     return dict(zip(map(id_text, names), duels.item.tolist(), strict=False))
 
 
-def numbers_in_training(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> IntArray:
+def numbers_in_training(duels: Duels, numbers: IntArray, rows: ItemRows | None) -> IntArray:
     """The number that training duels have for the item of each row, (n,); -1 for others.
 
     :param numbers: (n,) which of their rows each is, -1 for others.
@@ -525,7 +524,7 @@ def numbers_in_training(duels: KnownDuels, numbers: IntArray, rows: ItemRows | N
     return found
 
 
-def raw_value(duels: KnownDuels, name: str, entries: FloatArray) -> float | str:
+def raw_value(duels: Duels, name: str, entries: FloatArray) -> float | str:
     """A feature of one item as it was in the raw table, where the transform allows; of what was
     reduced nothing, as the model does not keep it.
 
@@ -551,7 +550,7 @@ def raw_value(duels: KnownDuels, name: str, entries: FloatArray) -> float | str:
 
 
 def _outside(
-    duels: KnownDuels, features: FloatArray, numbers: IntArray, compared: IntArray
+    duels: Duels, features: FloatArray, numbers: IntArray, compared: IntArray
 ) -> dict[str, BoolArray]:
     rows = duels.items[compared]
     low, high = rows.min(0), rows.max(0)
@@ -583,7 +582,7 @@ def _with_any(columns: Mapping[str, Any], rows: Any = slice(None)) -> dict[str, 
     return {name: values for name, values in some.items() if values.any()}
 
 
-def _level_blocks(duels: KnownDuels, features: FloatArray) -> list[tuple[str, FloatArray]]:
+def _level_blocks(duels: Duels, features: FloatArray) -> list[tuple[str, FloatArray]]:
     """The 0/1 columns of each categorical column; all zero where the level is unknown."""
     transform = duels.transform or NO_FEATURES
     ends = np.cumsum([len(transform.numeric), *map(len, transform.categories)])

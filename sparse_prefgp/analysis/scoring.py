@@ -30,7 +30,6 @@ from sparse_prefgp.data.forecast import (
     joined,
 )
 from sparse_prefgp.data.splits import Grouping
-from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.outcomes import LEANS, NOISE, known_codes, label_columns
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -59,12 +58,12 @@ class Asked(NamedTuple):
     """Whether they are answers about sets, in place of duels."""
 
 
-def asked_of_stream(answers: StreamedDuels, model: Predicts) -> Iterator[Asked]:
+def asked_of_stream(answers: Duels, model: Predicts) -> Iterator[Asked]:
     """Events that are read in chunks, in the units that the stream has.
 
     Warns of judges and labels that the model does not know, where they matter.
     """
-    table, judged, judges = answers.items, answers.totals.judged, answers.group_names
+    judged, judges = answers.group_levels, answers.group_names
     if judges is not None and judged is not None and model.likelihood.noise_ratio is not None:
         names = model.duels.group_names or ()
         judges = _known(judges, names, judged.sum(1), "group", NOISE)
@@ -72,7 +71,7 @@ def asked_of_stream(answers: StreamedDuels, model: Predicts) -> Iterator[Asked]:
         column: _known(
             answers.label_names[column],
             model.duels.label_names[column],
-            answers.totals.labels[column][1:],
+            answers.batches.totals.label_counts[column][1:],
             column,
             LEANS,
         )
@@ -80,8 +79,7 @@ def asked_of_stream(answers: StreamedDuels, model: Predicts) -> Iterator[Asked]:
     }
     first = 0
     for chunk in answers.chunks(ROWS_AT_ONCE):
-        events, features = chunk.events, chunk.features if table is None else table.features
-        assert features is not None
+        events = chunk.given
         said: dict[str, Any] = {
             "labels": {
                 column: events.labels[column]._replace(names=names) for column, names in own.items()
@@ -89,7 +87,7 @@ def asked_of_stream(answers: StreamedDuels, model: Predicts) -> Iterator[Asked]:
         }
         if events.judge is not None and judges is not None:
             said["judge"] = events.judge._replace(names=judges)
-        yield Asked(events.saying(**said), features, first, sets=answers.scan.sets.any)
+        yield Asked(events.saying(**said), chunk.items, first, sets=answers.has_sets)
         first += len(events)
 
 

@@ -16,9 +16,9 @@ from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.rivals import LinearRival
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, require_pandas
 from sparse_prefgp.models.protocols import Predicts
-from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, level_of_interval
@@ -376,7 +376,7 @@ def _without_units(transform: FeatureTransform) -> str | None:
 
 
 def _attributes(
-    duels: KnownDuels,
+    duels: Duels,
     transform: FeatureTransform,
     unit: str,
     wanted: Mapping[str, float],

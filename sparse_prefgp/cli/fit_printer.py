@@ -97,7 +97,7 @@ class Printer(stages.Reporter):
         elif stage == stages.SCORING:
             self._console.tell(*answer_parts(result))
         elif stage == stages.WRITING:
-            holdout, noun = self._holdout, self._holdout.noun
+            holdout, noun = self._holdout, self._holdout.train.noun
             everything = holdout.settings.refit or not holdout.num_test
             self._console.say(f"Written to {self._out}: {', '.join(result)}")
             part = f"all {noun}" if everything else f"the training {noun} alone"
@@ -192,7 +192,7 @@ def _print_stream(console: Output, holdout: StreamHoldout) -> None:
 
 
 def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
-    settings, noun = holdout.settings, holdout.noun
+    settings, noun = holdout.settings, holdout.train.noun
     rows = holdout.everything.summary().rows()
     if holdout.table.read_as is not None:  # which has told what is not used
         rows = [row for row in rows if not row[0].startswith("columns of the ")]

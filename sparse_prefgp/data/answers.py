@@ -531,6 +531,11 @@ class Answers:
         return tied if tied.any() else None
 
     @property
+    def num_ties(self) -> int:
+        """How many ended in a tie, counts included."""
+        return 0 if self.ties is None else int(self.counts[self.ties].sum())
+
+    @property
     def grade_counts(self) -> IntArray | None:
         """(K + 1,) how often each level was said, whichever side was better; None without any."""
         if self.answer is None:
@@ -883,6 +888,10 @@ class Answers:
                 found[at] = len(form.own)
             return found
         return np.bincount(self.doors().event, minlength=len(self))
+
+    def sites_next_to(self, sets: bool) -> IntArray:
+        """How many sites each has, (e,): its z, of each copy where answers about sets are there."""
+        return self.sites * self.copies if sets else self.sites
 
     def checked(self) -> Answers:
         """The same, every column being what it should be; counts and rows are checked elsewhere.

@@ -3,11 +3,11 @@ duels merged into counts."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from sparse_prefgp.data.answers import (
     check_covariate_names,
     kinds_of_grades,
 )
+from sparse_prefgp.data.batches import Batches, NotInMemory, Totals
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.data.flags import Where, flags_of
 from sparse_prefgp.data.items import Items, check_features
@@ -98,6 +99,8 @@ class Duels(OfItems, OfLabels):
     Made of arrays they have the features that were given. Read from a table they have the columns
     of the table, `raw` and `context`: features are made of these by `standardised`, for which the
     training rows are chosen first (`split_duels`), or of all items when anything asks for them.
+    Made by `stream_duels` they are read in `chunks`: their numbers and names are known, and what
+    needs all of them at once is refused.
 
     The arrays are read-only copies.
 
@@ -145,9 +148,11 @@ class Duels(OfItems, OfLabels):
     """
 
     described: Items | RawItems
-    """The items, or the table of them of which features are yet to be made."""
-    answers: Answers | Merged
-    """What was said, one for each row of a table; of items with features equal ones are merged."""
+    """The items, or the table of them of which features are yet to be made; no rows where sides of
+    streamed duels have features of their own."""
+    answers: Answers | Merged | Batches
+    """What was said, one for each row of a table; of items with features equal ones are merged. Of
+    streamed duels where it is read."""
     roles: Mapping[str, str]
     """By which column of a table each of `ROLES` is read: as recorded where the duels were read,
     else the role's own name; and `ORDER`, that of day and month in dates, where it counts. New
@@ -237,7 +242,7 @@ class Duels(OfItems, OfLabels):
     def from_events(
         cls,
         items: npt.ArrayLike | Items | RawItems,
-        events: Answers,
+        events: Answers | Batches,
         *,
         people_features: Any = None,
         unused_columns: Sequence[str] = (),
@@ -257,8 +262,8 @@ class Duels(OfItems, OfLabels):
             there.
         """
         known = items if isinstance(items, Items | RawItems) else Items.of(items, **about)
-        answers: Answers | Merged = events
-        if isinstance(known, Items):
+        answers: Answers | Merged | Batches = events
+        if isinstance(known, Items) and isinstance(events, Answers):
             answers = Merged.of(_checked_events(events, known))
         more = {"unused_columns": tuple(unused_columns), "roles": columns_of_roles(roles or {})}
         duels = cls.__new__(cls)
@@ -266,7 +271,7 @@ class Duels(OfItems, OfLabels):
         return duels
 
     def _hold(
-        self, items: Items | RawItems, answers: Answers | Merged, people: Any, **more: Any
+        self, items: Items | RawItems, answers: Answers | Merged | Batches, people: Any, **more: Any
     ) -> None:
         if people is not None and isinstance(answers, Merged):
             person = answers.events.person
@@ -294,12 +299,16 @@ class Duels(OfItems, OfLabels):
     @property
     def given(self) -> Answers:
         """The answers as given, one for each row, before equal ones were merged."""
+        if isinstance(self.answers, Batches):
+            raise NotInMemory
         return self.answers.given if isinstance(self.answers, Merged) else self.answers
 
     @property
     def num_rows(self) -> int:
         """t, the number of answers as given."""
-        return len(self.answers.rows if isinstance(self.answers, Merged) else self.answers)
+        if isinstance(self.answers, Merged):
+            return len(self.answers.rows)
+        return len(self.answers if isinstance(self.answers, Answers) else self.batches)
 
     @property
     def context(self) -> Any:
@@ -353,9 +362,13 @@ class Duels(OfItems, OfLabels):
     def select(self, rows: npt.ArrayLike) -> Duels:
         """Some of the rows (numbers, or a mask of length t), as the table has them; all items stay.
 
+        Of streamed duels they are read into memory, equal ones being merged.
+
         :raises ValueError: a row that is not there.
         """
         index, names, frame = self._rows(rows), self.row_names, self.frame
+        if isinstance(self.answers, Batches):
+            return self.in_memory(self._chunk(*self.batches.take(index)))
         return self.replacing(
             answers=self.given.take(index),
             frame=None if frame is None else frame.iloc[index].reset_index(drop=True),
@@ -428,16 +441,17 @@ class Duels(OfItems, OfLabels):
     @property
     def with_features(self) -> Duels:
         """All of them, standardised once: by all items, where features are yet to be made."""
+        if isinstance(self.answers, Batches):
+            raise NotInMemory
         return self if isinstance(self.answers, Merged) else self._standardised
 
     @cached_property
     def _standardised(self) -> Duels:
         return self.standardised()
 
-    def in_units_of(self, duels: Any) -> Duels:
+    def in_units_of(self, duels: Duels) -> Duels:
         """These duels, with features made as those of others were, unless they have some.
 
-        :param duels: `Duels` or `SeenDuels`.
         :raises ValueError: features that are yet to be made, of duels that have no transform; what
             `standardised` raises.
         """
@@ -486,9 +500,8 @@ class Duels(OfItems, OfLabels):
     @property
     def known(self) -> Items:  # type: ignore[override]
         """The items, and what is known of them; views of it are named as they are given."""
-        known = self.with_features.described
-        assert isinstance(known, Items)
-        return known
+        known = self.described
+        return known if isinstance(known, Items) else self.with_features.known
 
     @property
     def merged(self) -> Merged:
@@ -512,12 +525,20 @@ class Duels(OfItems, OfLabels):
         """
         return self.merged.events
 
-    said = events
+    @property
+    def said(self) -> Answers:  # type: ignore[override]
+        """The same; of streamed duels none of them, but with the names of all."""
+        return self.answers.said if isinstance(self.answers, Batches) else self.events
 
     @property
-    def _held(self) -> Answers:
-        """Merged or not, which is the same for what is counted."""
-        return self.answers.events if isinstance(self.answers, Merged) else self.answers
+    def _held(self) -> Answers | Totals:
+        """Merged or not, or in batches, which is the same for what is counted."""
+        return self.answers if isinstance(self.answers, Answers) else self._told
+
+    @property
+    def _told(self) -> Answers | Totals:
+        """The events, or what is known of them where they are read in batches."""
+        return self.answers.totals if isinstance(self.answers, Batches) else self.events
 
     @property
     def winners(self) -> IntArray:
@@ -550,8 +571,7 @@ class Duels(OfItems, OfLabels):
     @property
     def num_ties(self) -> int:
         """How many ended in a tie, counts included."""
-        ties = self._held.ties
-        return 0 if ties is None else int(self._held.counts[ties].sum())
+        return self._held.num_ties
 
     @cached_property
     def centred_people(self) -> PeopleFeatures:
@@ -574,7 +594,7 @@ class Duels(OfItems, OfLabels):
     @property
     def grade_counts(self) -> IntArray | None:
         """(K + 1,) how often each level was said, ties first; None without grades."""
-        return self.events.grade_counts
+        return self._told.grade_counts
 
     @property
     def covariates(self) -> FloatArray | None:
@@ -588,7 +608,7 @@ class Duels(OfItems, OfLabels):
     def covariate_squares(self) -> FloatArray | None:
         """(C,) mean square of each covariate, winner less loser, or between alternatives of a set;
         None without."""
-        return self.events.covariate_squares
+        return self._told.covariate_squares
 
     @property
     def groups(self) -> IntArray | None:
@@ -600,12 +620,12 @@ class Duels(OfItems, OfLabels):
     def group_levels(self) -> IntArray | None:
         """(J, K + 1) how often each group said each level, ties first (0 tied and 1 won without
         grades); None without."""
-        return self.events.judge_levels
+        return self._told.judge_levels
 
     @property
     def times(self) -> FloatArray | None:
         """(num_pairs,) date of each, in days since 1970; None where none is known."""
-        return self.events.time
+        return self.said.time
 
     @property
     def people(self) -> IntArray | None:
@@ -672,14 +692,130 @@ class Duels(OfItems, OfLabels):
         return self._held.compared(self.num_items)
 
     @property
+    def noun(self) -> str:
+        """What several of the answers are called."""
+        return self._held.noun
+
+    @property
     def unit(self) -> str:
         """What one of the answers is called."""
         return self._held.unit
 
-    held: ClassVar[bool] = True
-    """Whether all duels are in memory, where everybody may ask who met whom."""
-    has_items: ClassVar[bool] = True
-    """Whether each row of `items` is an item, which streams with inline features lack."""
+    @property
+    def has_sets(self) -> bool:
+        """Whether any of them is an answer about a set, of a part of a stream any in the whole."""
+        answers = self.answers
+        return (answers.events if isinstance(answers, Merged) else answers).has_sets
+
+    # In chunks.
+
+    @property
+    def held(self) -> bool:
+        """Whether all duels are in memory, where everybody may ask who met whom."""
+        return not isinstance(self.answers, Batches)
+
+    @property
+    def has_items(self) -> bool:
+        """Whether each row of `items` is an item, which streams with inline features lack."""
+        return not isinstance(self.answers, Batches) or self.answers.has_items
+
+    @property
+    def batches(self) -> Any:
+        """Where they are read, an `io.streams.Stream`.
+
+        :raises ValueError: duels in memory, and those of a model that was loaded.
+        """
+        if isinstance(self.answers, Answers | Merged):
+            raise ValueError(
+                "The duels are in memory; make a PreferenceGP of them, or give stream_duels(duels) "
+                "where they are to be taken in chunks."
+            )
+        if isinstance(self.answers, Totals):
+            raise NotInMemory
+        return self.answers
+
+    def chunks(self, size: int) -> Iterator[Duels]:
+        """All of them as rows in order, at most `size` sites at a time, read ahead by a thread.
+
+        Each chunk has whole answers and whole blocks, at least one, and all but the last as many
+        as fit. Where sides have features of their own, each is an item.
+
+        :raises ValueError: an unreadable file, a bad value, with its row, or other duels than
+            before.
+        """
+        for events, features in self.batches.chunks(size):
+            yield self._chunk(events, features)
+
+    def _chunk(self, events: Answers, features: FloatArray | None) -> Duels:
+        known = self.known
+        if features is not None:
+            known = replace(known, features=self._standard(features))
+        return self.replacing(described=known, answers=events)
+
+    def _standard(self, features: FloatArray) -> FloatArray:
+        """Numbers of a file (…, D) as the model has them."""
+        made = self.transform
+        return features if made is None else (features - np.array(made.mean)) / np.array(made.scale)
+
+    @property
+    def centre(self) -> FloatArray:
+        """The mean of the items, or of the sides of duels that have features of their own, (D,)."""
+        if self.has_items:
+            return np.mean(self.items, 0, dtype=np.float64)
+        return self._standard(self.batches.scan.mean)
+
+    def in_memory(self, chunk: Duels) -> Duels:
+        """A chunk with equal answers merged, and equal sides as one item where these have features
+        of their own."""
+        chunk = chunk.saying(block=None)
+        if not self.has_items:
+            items, row = np.unique(chunk.items, axis=0, return_inverse=True)
+            known, events = replace(chunk.known, features=items), chunk.given
+            events = events.saying(row.reshape(-1)[events.sides])
+            chunk = chunk.replacing(described=known, answers=events)
+        return chunk.with_features
+
+    def draw(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Numbers of `size` rows without replacement, ascending; of all where there are no more."""
+        if size >= self.num_rows:
+            return np.arange(self.num_rows)
+        return np.sort(rng.choice(self.num_rows, size, replace=False))
+
+    def sample(self, size: int, rng: np.random.Generator) -> Duels:
+        """The rows of `draw`."""
+        return self.select(self.draw(size, rng))
+
+    def part(self, start: int, stop: int) -> Duels:
+        """Rows start to stop of streamed duels.
+
+        :raises ValueError: no rows, or rows that are not there.
+        """
+        return self.replacing(answers=self.batches.part(start, stop))
+
+    def cut(self, parts: int) -> tuple[Duels, ...]:
+        """Parts of nearly equal size, in the order of the rows: whole files, if their sizes allow.
+
+        :raises ValueError: more parts than rows, so that one would have no duels.
+        """
+        return tuple(self.replacing(answers=part) for part in self.batches.cut(parts))
+
+    def in_blocks(self, labels: Sequence[Hashable], what: str = "block") -> Duels:
+        """The same streamed duels with a block for each row, which no chunk and no part cuts.
+
+        :param what: one of them is.
+        :raises ValueError: labels for more or fewer rows, or a block whose rows do not follow on
+            one another.
+        """
+        return self.replacing(answers=self.batches.in_blocks(labels, what))
+
+    @property
+    def seen(self) -> Duels:
+        """What is known of streamed duels without reading them: numbers, names of all that were
+        said, and the items, for features of sides the lowest and the highest."""
+        totals, known = self.batches.totals.used(), self.known
+        if totals.ends is not None:
+            known = replace(known, features=self._standard(totals.ends))
+        return self.replacing(described=known, answers=totals)
 
     def differences(self) -> FloatArray:
         """Features of the winner minus features of the loser, (num_pairs, D)."""
@@ -774,6 +910,8 @@ class Duels(OfItems, OfLabels):
     def __repr__(self) -> str:
         what = "num_features" if isinstance(self.described, Items) else "num_columns"
         numbers = f"num_items={self.num_items}, {what}={self.described.num_features}"
+        if isinstance(self.answers, Batches):
+            return f"Duels({numbers}, {self.answers!r})"
         rows = f"num_rows={self.num_rows}"
         if isinstance(self.answers, Merged):
             rows = f"num_pairs={self.num_pairs}"

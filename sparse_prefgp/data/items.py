@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,9 @@ class Items:
     """
     item_rows: ItemRows | None = None
     """Names of these items, and the context of each row; None where each row is an item."""
+    origin: tuple[Callable[..., Items], tuple[Any, ...]] | None = None
+    """A function and the path and options of a file by which other processes read them again rather
+    than being sent the features; None where they are sent."""
 
     @classmethod
     def of(
@@ -67,6 +70,9 @@ class Items:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    def __reduce__(self) -> Any:
+        return self.origin or (type(self), tuple(getattr(self, one.name) for one in fields(self)))
 
     @property
     def num_features(self) -> int:

@@ -22,12 +22,14 @@ from sparse_prefgp.covariances.kernels import as_float, between_inducing, kernel
 from sparse_prefgp.data.answers import (
     COLUMNS,
     KINDS,
+    AboutSets,
     Answers,
     Codes,
     Covariates,
     Grades,
     arrays_of,
 )
+from sparse_prefgp.data.batches import Totals
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
@@ -41,7 +43,6 @@ from sparse_prefgp.models.codec import decoded, encoded
 from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.known import Written
 from sparse_prefgp.models.preference_gp import PreferenceGP
-from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.streaming.algebra import size_of
 from sparse_prefgp.models.streaming.gaussian import Natural, Size, numbers_of
 from sparse_prefgp.models.streaming.model import (
@@ -57,7 +58,7 @@ from sparse_prefgp.support.versions import versions
 _ROWS_COMPARED = 50
 # What the bytes of JSON texts say.
 _TEXTS = ("item_ids", "item_rows", "people_features")
-# What `SeenDuels` knows besides items, names and comparisons; arrays as lists.
+# What is known of streamed duels besides items, names and comparisons; arrays as lists.
 _SEEN = (
     "num_duels",
     "has_items",
@@ -106,7 +107,7 @@ def described(model: DuelGP) -> Written:
         data |= {"effects_of": "items", "effects_known": known_effects(model.kernel)}
         _check_rebuilds(model, description, arrays)
     else:
-        names, said = described_events(duels.said)
+        names, said = described_events(duels.answers.said)
         data |= {name: plain(getattr(duels, name)) for name in _SEEN}
         arrays |= {"comparisons": duels.comparisons, "natural": known.solution.total.packed()}
         description |= {"kind": STREAMED, "log_evidence": known.solution.log_evidence}
@@ -171,15 +172,26 @@ def _streamed(
     description: dict[str, Any],
     arrays: Mapping[str, np.ndarray],
     parts: dict[str, Any],
-    known: tuple[Items, Answers, Mapping[str, str]],
+    known_of_duels: tuple[Items, Answers, Mapping[str, str]],
     result: dict[str, Any],
 ) -> StreamedGP:
-    items, said, roles = known
+    items, said, roles = known_of_duels
     approximation, engine = parts.pop("approximation"), parts.pop("engine")
-    numbers = {name: description["duels"].get(name) for name in _SEEN}
-    more = {k: np.array(x) if isinstance(x, list) else x for k, x in numbers.items()}
-    more = {name: x for name, x in more.items() if x is not None}
-    seen = SeenDuels(items, said, arrays["comparisons"], roles=roles, **more)
+    known = {name: description["duels"].get(name) for name in _SEEN}
+    known = {name: np.array(x) if isinstance(x, list) else x for name, x in known.items()}
+    squares = known["covariate_squares"]
+    totals = Totals(
+        said,
+        known["num_duels"],
+        known["num_ties"] or 0,
+        comparisons=arrays["comparisons"],
+        ends=None if known["has_items"] else items.features,
+        grade_counts=known["grade_counts"],
+        judge_levels=known["group_levels"],
+        squares=None if squares is None else np.append(1.0, squares),
+        about_sets=AboutSets(bool(known["has_sets"])),
+    )
+    seen = Duels.from_events(items, totals, roles=roles)
     parts["terms"] = Terms.of(parts["terms"], seen)  # from here on they know whose they are
     parts["likelihood"] = parts["likelihood"].on(seen)
     levels = tuple(map(len, parts["terms"].names(seen).values()))

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import gpflow
 import numpy as np
 
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.disk.kept_file import KeptFile, digest_of
-from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.learning.lbfgs import Curvature, LbfgsState
 from sparse_prefgp.learning.objective import EvaluationCounts
 from sparse_prefgp.models import PreferenceGP
@@ -152,12 +152,13 @@ def identify(
     return fingerprints, np.concatenate([np.zeros(0), *fixed])
 
 
-def _summed_up(stream: StreamedDuels) -> list[AnyArray]:
+def _summed_up(duels: Duels) -> list[AnyArray]:
     """What stands for streamed duels: which rows, the checksums of all, and the features."""
-    scan, transform = stream.scan, stream.transform
-    data = [np.array([stream.start, stream.stop, *scan.starts]), np.array(scan.digests)]
-    if stream.items is not None:
-        data.append(stream.items.features)
+    stream, transform = duels.batches, duels.transform
+    rows, digests = [stream.start, stream.stop, *stream.scan.starts], stream.scan.digests
+    data = [np.array(rows), np.array(digests)]
+    if duels.has_items:
+        data.append(duels.items)
     elif transform is not None:
         data += [np.array(transform.mean), np.array(transform.scale)]
     return data

@@ -628,7 +628,7 @@ class _Streamed(_Run):
         """A model of some rows whose parameters are those of the model itself."""
         model = self._model
         assert model.stream is not None
-        duels, engine = model.stream.take(rows), model.engine
+        duels, engine = model.stream.select(rows), model.engine
         release_unused()
         alike = ParallelEP(engine.damping, engine.tolerance, engine.max_sweeps)
         return replace_answers(model, duels, engine=alike, shared=True)

@@ -1,4 +1,4 @@
-"""What a stream of duels does not keep, and what models tell of themselves."""
+"""What models tell of themselves."""
 
 from __future__ import annotations
 
@@ -10,21 +10,8 @@ import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray
 
-NOT_IN_MEMORY = (
-    "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
-    "a machine where they fit, and use the model it gives."
-)
-
-
 # What `save` writes: a description for JSON, and the arrays that it names.
 Written: TypeAlias = tuple[dict[str, Any], dict[str, np.ndarray]]
-
-
-class NotInMemory(ValueError, AttributeError):
-    """What a stream does not keep was asked for; to `hasattr` it is not there."""
-
-    def __init__(self, message: str = NOT_IN_MEMORY) -> None:
-        super().__init__(message)
 
 
 class SampledWins(NamedTuple):

@@ -14,11 +14,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, duel_noise, ratios_of_unknown
 from sparse_prefgp.models.known import described_by
 from sparse_prefgp.models.parameters import LogParameter, take_by_name
-from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
@@ -108,7 +108,7 @@ class Probit(gpflow.Module):
         self.by, self.cuts_by, self.ties = by, cuts_by, ties
         self.margin, self.cuts = margin, cuts
 
-    def on(self, duels: KnownDuels) -> Self:
+    def on(self, duels: Duels) -> Self:
         """This likelihood with the parameters that some duels need.
 
         Those that are there stay what they are, with transforms, priors and whether they are
@@ -132,7 +132,7 @@ class Probit(gpflow.Module):
             made.cut_scale = self._of_judges(self.cut_scale, duels, CUT_LOG_SD)
         return made
 
-    def _margin_of(self, duels: KnownDuels, told: bool) -> gpflow.Parameter | None:
+    def _margin_of(self, duels: Duels, told: bool) -> gpflow.Parameter | None:
         """The margin, trainable where ties or grades have told something of it.
 
         Where a tie is among the levels of the grades and nobody used it, there is a prior about the
@@ -150,7 +150,7 @@ class Probit(gpflow.Module):
         # No gradient tells of a margin that is found after the utilities.
         return _positive(margin, told and self.ties == BOX, prior)
 
-    def _steps_of(self, duels: KnownDuels) -> tuple[gpflow.Parameter, ...]:
+    def _steps_of(self, duels: Duels) -> tuple[gpflow.Parameter, ...]:
         """The steps from one cut to the next, (K - 1), all trainable.
 
         Where nobody used a grade on one side of it, likelihood alone would drive a step to 0 or to
@@ -184,7 +184,7 @@ class Probit(gpflow.Module):
             for value, learned in zip(steps, steps_to_learn(used), strict=True)
         )
 
-    def _of_judges(self, known: LogParameter | None, duels: KnownDuels, sd: float) -> LogParameter:
+    def _of_judges(self, known: LogParameter | None, duels: Duels, sd: float) -> LogParameter:
         names = duels.group_names or ()
         if known is not None and self._judges in (None, names):
             check_shape("What judges multiply", known.numpy(), len(names))
@@ -464,7 +464,7 @@ def _warn_of_unused(used: IntArray, names: tuple[str, ...]) -> None:
         )
 
 
-def _warn_of_one_grade(duels: KnownDuels) -> None:
+def _warn_of_one_grade(duels: Duels) -> None:
     """Say whose answers are all the same, whichever side was better."""
     names, levels = duels.group_names, duels.group_levels
     assert names is not None and levels is not None

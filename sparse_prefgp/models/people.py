@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.models.known import NotInMemory
+from sparse_prefgp.data.batches import NotInMemory
 from sparse_prefgp.models.outcomes import numbers_of, places_of
 from sparse_prefgp.models.posterior import each_difference
 from sparse_prefgp.models.tastes import KnownPeople

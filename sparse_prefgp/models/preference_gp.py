@@ -59,7 +59,7 @@ from sparse_prefgp.models.hyperparameters import Hyperparameters, parts_of
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inference import Inference, SitesMemory, Solved
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import NotInMemory, SampledWins
+from sparse_prefgp.models.known import SampledWins
 from sparse_prefgp.models.likelihood import MARGIN_ONLY, Probit
 from sparse_prefgp.models.posterior import Posterior, in_chunks
 from sparse_prefgp.models.terms import Columns, Term, Terms
@@ -177,7 +177,7 @@ class PreferenceGP(DuelGP):
         self._given = _Given(duels, approximation, full, graph)
         self._engine = engine
         self._sites_memory = SitesMemory(graph.num_sites)
-        self.centre = np.mean(duels.items, 0, dtype=np.float64)
+        self.centre = duels.centre
 
     # What the model was made of.
 
@@ -415,8 +415,6 @@ def replace(
     :raises ValueError: a stream without answers, and what `PreferenceGP` raises.
     """
     check_kind("model", model, DuelGP, "a PreferenceGP or a StreamedGP")
-    if answers is None and not model.duels.held:
-        raise NotInMemory()
     duels = model.duels if answers is None else answers
     check_kind("answers", duels, Duels, OF_DUELS)
     duels = duels.in_units_of(model.duels)

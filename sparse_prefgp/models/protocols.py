@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TypeAlias, cast
 
+from sparse_prefgp.data.batches import NotInMemory
 from sparse_prefgp.models.base import DuelGP
-from sparse_prefgp.models.known import NotInMemory
 from sparse_prefgp.models.preference_gp import PreferenceGP
 
 Predicts: TypeAlias = DuelGP

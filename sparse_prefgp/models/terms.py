@@ -17,11 +17,11 @@ from sparse_prefgp.covariances.coefficients import (
     LeanTerm,
     TermOfDuels,
 )
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.leaning import OF_LABELS, Leaning
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.models.known import described_by
 from sparse_prefgp.models.parameters import LogParameter, half_t, take_by_name
-from sparse_prefgp.models.seen import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_choice, check_kind, check_number, check_shape
 from sparse_prefgp.support.words import shortened
@@ -97,7 +97,7 @@ class Term(gpflow.Module, metaclass=ABCMeta):
         """The columns of labels of duels (`Duels(labels=)`) that it looks at."""
         return ()
 
-    def on(self, duels: KnownDuels) -> Self:
+    def on(self, duels: Duels) -> Self:
         """This term with the parameters that some duels need; those that are there stay.
 
         :param duels: `Duels`, or what stands for them where they are streamed.
@@ -133,7 +133,7 @@ class Coefficients(Term):
         super().__init__()
         self.variance = variance
 
-    def on(self, duels: KnownDuels) -> Self:
+    def on(self, duels: Duels) -> Self:
         squares, given = duels.covariate_squares, self.variance
         made = copy.copy(self)
         made._names = names = duels.covariate_names
@@ -203,7 +203,7 @@ class Lean(Term):
     def labels(self) -> tuple[str, ...]:
         return (self.by,)
 
-    def on(self, duels: KnownDuels) -> Self:
+    def on(self, duels: Duels) -> Self:
         names, covariate = duels.covariate_names, self.covariate
         if covariate is None:
             covariate = names[0] if len(names) == 1 else ""
@@ -324,7 +324,7 @@ class Terms(tuple[Term, ...]):
     """The terms of a model, made for its duels."""
 
     @classmethod
-    def of(cls, terms: Iterable[Term], duels: KnownDuels) -> Terms:
+    def of(cls, terms: Iterable[Term], duels: Duels) -> Terms:
         """Those that were named, and coefficients where there are covariates.
 
         :raises ValueError: two of a kind that there is once, and what `Term.on` raises.
@@ -394,7 +394,7 @@ class Terms(tuple[Term, ...]):
         """The columns of labels that they look at, in the order of their numbers in a row."""
         return tuple(dict.fromkeys(column for term in self for column in term.labels))
 
-    def names(self, duels: KnownDuels) -> dict[str, tuple[Hashable, ...]]:
+    def names(self, duels: Duels) -> dict[str, tuple[Hashable, ...]]:
         """The labels of each of these columns, by number."""
         return {column: duels.label_names[column] for column in self.labels}
 

@@ -13,7 +13,6 @@ from numpy.random import default_rng
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import Split, says_itself, split_duels
-from sparse_prefgp.io import StreamedDuels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import INDUCING
 from sparse_prefgp.support.plain import Record
@@ -213,7 +212,7 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
     """
     if settings.kernel is not None or settings.dated:
         return settings
-    if isinstance(table, StreamedDuels):
+    if not table.held:
         many = table.num_features > OWN_VARIANCES
         return replace(settings, kernel=MANY_DEFAULT) if many else settings
     if not table.has_features or table.only_contexts:

@@ -34,8 +34,8 @@ def data_figures(holdout: Holdout | StreamHoldout) -> Record:
             "split": holdout.split,
             **common,
             "data": {
-                "items": None if train.items is None else train.items.num_items,
-                **_placed(getattr(train.items, "item_rows", None)),
+                "items": train.num_items if train.has_items else None,
+                **_placed(train.item_rows),
                 "features": features,
                 **made,
                 "covariates": list(train.covariate_names),
@@ -157,7 +157,7 @@ def fit_figures(holdout: Training, model: Any, report: Any) -> Record:
         if margin is None
         else likelihood.ties == "box" and not likelihood.margin.trainable,
         "duels": duels,
-        "unit": holdout.noun.removesuffix("s"),
+        "unit": holdout.train.unit,
         "weight": weight,
         "log_evidence_per_duel": report.log_evidence / (weight or duels),
         "max_iterations": settings.max_iterations,

@@ -14,7 +14,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.leaning import Leaning
 from sparse_prefgp.data.splits import split_columns
-from sparse_prefgp.io import StreamedDuels, stream_duels
+from sparse_prefgp.io import stream_duels
 from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.io.forms import (
     DUELS,
@@ -69,8 +69,8 @@ class Sources(Form):
     either side may be called the winner) and count.
 
     Path or data frame, as `read_duels`; a (t, 2) array of row numbers, winner first; `Duels`,
-    whose features stay as they are unless they are yet to be made; `StreamedDuels`, or what
-    `stream_duels` takes.
+    whose features stay as they are unless they are yet to be made, or what `stream_duels` gives or
+    takes.
     """
     choices: Any = of_data(kind=Path)
     """Instead of duels, choices of one item from a set: a row for each option with columns
@@ -227,8 +227,8 @@ class Sources(Form):
     def must_stream(self) -> bool:
         """Whether the duels can only be read in chunks."""
         duels = self._of_duels
-        folder = is_stream(duels) and (self.answers is None or holds_duels(duels))
-        return isinstance(duels, StreamedDuels) or folder
+        known = isinstance(duels, Duels) or self.answers is None
+        return is_stream(duels) and (known or holds_duels(duels))
 
     @property
     def can_stream(self) -> bool:
@@ -238,11 +238,11 @@ class Sources(Form):
             return is_stream(duels) or os.fspath(duels).lower().endswith(PARQUET)
         several = isinstance(duels, list | tuple) and bool(duels)
         paths = several and all(isinstance(one, str | os.PathLike) for one in duels)
-        return isinstance(duels, StreamedDuels) or paths or hasattr(duels, "element_spec")
+        return is_stream(duels) or paths or hasattr(duels, "element_spec")
 
     def read(
         self, settings: FitSettings, progress: Callable[[int, int], None] | None = None
-    ) -> Duels | StreamedDuels:
+    ) -> Duels:
         """The duels; columns that the split names are not features.
 
         :param progress: of a stream, called with the rows read so far and their number.
@@ -326,11 +326,11 @@ class Sources(Form):
         assert self.leaning is not None  # refuses what makes no sense
         return given[0]
 
-    def _stream(self, progress: Callable[[int, int], None] | None) -> StreamedDuels:
+    def _stream(self, progress: Callable[[int, int], None] | None) -> Duels:
         there = {name: getattr(self, name) is not None for name in ("time", "day_first")}
         together.check(chunks=True, ties_table=self.ties is not None, **there)
         duels = self._of_duels
-        if isinstance(duels, StreamedDuels):
+        if isinstance(duels, Duels):
             self._refuse_columns(duels)
             return duels
         return stream_duels(

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator, default_rng
@@ -31,7 +31,7 @@ from sparse_prefgp.data.splits import (
     units_of,
 )
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.io.streams import StreamedDuels, stream_duels
+from sparse_prefgp.io.streams import stream_duels
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_inducing_count
@@ -77,19 +77,17 @@ class FitCallbacks(NamedTuple):
 class Training:
     """Events to fit to, and how; in memory, but for a `StreamHoldout`."""
 
-    streamed: ClassVar[bool] = False
     settings: FitSettings
-    train: Any
-    """`Duels`, or `StreamedDuels`."""
+    train: Duels
     groups: Sequence[FeatureGroup] = field(default=(), kw_only=True)
     """Of features, which an additive kernel sums over; by default those of the columns that the
     features were made of.
     """
 
     @property
-    def noun(self) -> str:
-        """What several of its events are called."""
-        return self.train.events.noun
+    def streamed(self) -> bool:
+        """Whether its events are read in chunks."""
+        return not self.train.held
 
     @property
     def margin(self) -> float | None:
@@ -111,8 +109,8 @@ class Training:
         return number_of_inducing(len(self.train.distinct_rows()[0]), settings.inducing)
 
     def sample(self, rng: Generator) -> Duels:
-        """Duels in memory that stand for all of them."""
-        return self.train
+        """Duels in memory that stand for all of them: of those in chunks at most 50,000 rows."""
+        return self.train.sample(_SAMPLE, rng) if self.streamed else self.train
 
     def kernel(self, choice: KernelChoice | None = None) -> Kernel:
         """That of the settings as it starts, or another one."""
@@ -231,18 +229,16 @@ class Training:
         from sparse_prefgp.models.terms import Lean, Taste
 
         settings, taste = self.settings, self.settings.taste_choice
-        terms = Lean.several(settings.leans, self._covariates)
+        terms = Lean.several(settings.leans, self.train.covariate_names)
         terms += map(term_named, settings.terms)
         return [*terms, *([] if taste is None else [Taste(self.kernel(taste))])]
-
-    @property
-    def _covariates(self) -> tuple[str, ...]:
-        return tuple(self.train.covariate_names)
 
     def _covered(self, model: Any) -> bool:
         """Whether inducing inputs are all the distinct items, and so the best ones of a bound."""
         from sparse_prefgp.covariances.projected import projection_of
 
+        if self.streamed:
+            return False  # nobody has counted the items
         if not self.approximation.is_bound or projection_of(model.kernel) is not None:
             return False  # where the items are is learned
         number = model.inducing_variable.num_inducing
@@ -374,19 +370,13 @@ class Holdout(Training):
 class StreamHoldout(Training):
     """Rows to learn from, and rows to score on; None holds nothing out."""
 
-    streamed: ClassVar[bool] = True
-    test: StreamedDuels | None
+    test: Duels | None
     split: str = "last rows"
     """What separated them: where tables were read, the split of the settings; else the last rows
     are held out.
     """
     grouping: Grouping | None = None
     """What standard errors of scores are over, by the test events."""
-
-    @property
-    def noun(self) -> str:
-        """What several of its events are called."""
-        return "answers" if self.train.scan.sets.any else "duels"
 
     @classmethod
     def of_table(
@@ -410,7 +400,7 @@ class StreamHoldout(Training):
         return cls(settings, train, stream_duels(test), settings.split, grouping)
 
     @classmethod
-    def of(cls, duels: StreamedDuels, settings: FitSettings) -> StreamHoldout:
+    def of(cls, duels: Duels, settings: FitSettings) -> StreamHoldout:
         """Of a stream: its last rows are held out.
 
         :raises ValueError: all rows would be held out; an option that a stream has no columns for.
@@ -436,10 +426,6 @@ class StreamHoldout(Training):
         """Test rows; their duels would cost a pass."""
         return 0 if self.test is None else self.test.num_rows
 
-    def sample(self, rng: Generator) -> Duels:
-        """Of the training rows, at most 50,000."""
-        return self.train.sample(_SAMPLE, rng)
-
     def _kind_of_model(self) -> tuple[Any, Record]:
         from sparse_prefgp.engines import PartitionedEP
         from sparse_prefgp.models.streaming import StreamedGP
@@ -448,14 +434,6 @@ class StreamHoldout(Training):
         engine = PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None)
         own = ("sites", "chunk", "scheduler", "timeout")
         return StreamedGP, {"engine": engine} | {name: getattr(settings, name) for name in own}
-
-    @property
-    def _covariates(self) -> tuple[str, ...]:
-        return self.train.covariate_names
-
-    def _covered(self, model: Any) -> bool:
-        """Nobody has counted the items."""
-        return False
 
     def learning(self, watch: FitCallbacks, rng: Generator) -> Record:
         """What `optimise` is given for duels in chunks alone."""
@@ -493,12 +471,12 @@ class StreamHoldout(Training):
         return {}
 
 
-def hold(duels: Duels | StreamedDuels, settings: FitSettings) -> Holdout | StreamHoldout:
+def hold(duels: Duels, settings: FitSettings) -> Holdout | StreamHoldout:
     """Part duels as the settings say, held as they are or, with `stream`, in chunks.
 
     :raises ValueError: what `prepare`, `StreamHoldout.of` and `StreamHoldout.of_table` raise.
     """
-    if isinstance(duels, StreamedDuels):
+    if not duels.held:
         return StreamHoldout.of(duels, settings)
     if settings.stream:
         return StreamHoldout.of_table(duels, settings)
@@ -648,7 +626,7 @@ def _known_people(events: Answers, names: Iterable[Any]) -> list[bool]:
 
 
 def groups_of(
-    train: Duels | StreamedDuels, given: Sequence[Sequence[str]] | None = None
+    train: Duels, given: Sequence[Sequence[str]] | None = None
 ) -> tuple[FeatureGroup, ...]:
     """The features of each raw column, which an additive kernel sums over.
 

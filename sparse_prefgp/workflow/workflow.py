@@ -104,8 +104,8 @@ def fit(
         streams, which have their own.
     :param duels: path or data frame with columns `winner` and `loser`, as for `read_duels`; a (t,
         2) array of row numbers, winner first; `Duels`, whose features stay in the units that they
-        have; or, in chunks, `StreamedDuels` or, with `stream=True`, what `stream_duels` takes. A
-        folder of Parquet files is always read in chunks.
+        have; or, in chunks, what `stream_duels` gives or, with `stream=True`, takes. A folder of
+        Parquet files is always read in chunks.
     :param settings: how the fit is made; by default made of the options.
     :param out: a folder to write to: model and metrics as soon as the model is fitted, the rest at
         the end.

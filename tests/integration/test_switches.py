@@ -13,8 +13,8 @@ from tests.sources import nodes_of, tree_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "sparse_prefgp"
 ROOMS = ("approximations", "engines", "covariances")
-# Not the kinds of duels that a caller may give, `Duels`, `Duels` and `StreamedDuels`.
-MODELS = {"PreferenceGP", "StreamedGP", "RegressionGP", "SeenDuels"}
+# Not `Duels`, which a caller may give.
+MODELS = {"PreferenceGP", "StreamedGP", "RegressionGP"}
 # File: how many are left, and why.
 LEFT = {
     # What a caller gave is refused in a sentence, or is one of two kinds that may be given.

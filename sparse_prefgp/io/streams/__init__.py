@@ -6,11 +6,9 @@ columns `winner_x`, `loser_x`, … hold the features x, … of both sides. Eithe
 the context. Each row is a duel, or `count` equal ones, with a site of its own.
 """
 
-from sparse_prefgp.io.streams.blocks import Chunk as Chunk
-from sparse_prefgp.io.streams.duels import StreamedDuels as StreamedDuels
-from sparse_prefgp.io.streams.items import ItemTable as ItemTable
 from sparse_prefgp.io.streams.opening import PARQUET as PARQUET
 from sparse_prefgp.io.streams.opening import columns_of as columns_of
 from sparse_prefgp.io.streams.opening import holds_duels as holds_duels
 from sparse_prefgp.io.streams.opening import is_stream as is_stream
 from sparse_prefgp.io.streams.opening import stream_duels as stream_duels
+from sparse_prefgp.io.streams.stream import Stream as Stream

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.data.read_as import ReadAs
@@ -15,7 +14,7 @@ from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, TIE, TIE_FLAGS, WINNER, Roles
 from sparse_prefgp.io.verdicts import Pair
-from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray
 
 SIDES = (WINNER, LOSER)
 # Columns of duels that nobody named: what they evidently say would be lost.
@@ -88,34 +87,6 @@ def plain_cell(value: Any) -> Any:
     plain = value.as_py() if hasattr(value, "as_py") else value
     plain = plain.decode(errors="replace") if isinstance(plain, bytes) else plain
     return plain.item() if hasattr(plain, "item") else plain
-
-
-class Chunk(NamedTuple):
-    """Events as the numerics take them."""
-
-    start: int
-    """Number of the first one among those of the stream."""
-    events: Answers
-    """c of them, between rows of the items or of `features`."""
-    features: FloatArray | None = None
-    """(s, D) of each side, one after the other, where they are inline."""
-    blocks: IntArray | None = None
-    """(c,) the number of each event's block, ascending, where the stream has blocks, of which a
-    chunk then has whole ones.
-    """
-
-    def side(self, which: int) -> npt.NDArray[Any]:
-        """Winners (0) or losers (1): (c,) rows of the items, or (c, D) features."""
-        rows = self.events.pairs[:, which]
-        return rows if self.features is None else self.features[rows]
-
-    def take(self, which: Any, start: int) -> Chunk:
-        """Some of its events, by a slice or by their numbers."""
-        events, features = self.events.take(which), self.features
-        if features is not None:
-            features = features[events.sides]
-            events = events.saying(np.arange(len(events.sides)))
-        return Chunk(start, events, features, None if self.blocks is None else self.blocks[which])
 
 
 class Source:
@@ -210,18 +181,6 @@ def _stacked(values: list[Any]) -> Any:
     import pyarrow as pa
 
     return pa.chunked_array(values).combine_chunks()
-
-
-def joined(chunks: list[Chunk]) -> Chunk:
-    """Chunks that follow on one another, none of which has blocks yet."""
-    if len(chunks) == 1:
-        return chunks[0]
-    first, *others = chunks
-    events = first.events.followed_by(*(chunk.events for chunk in others))
-    if first.features is None:
-        return Chunk(first.start, events)
-    features = np.concatenate([chunk.features for chunk in chunks if chunk.features is not None])
-    return Chunk(first.start, events.saying(np.arange(len(features))), features)
 
 
 def ahead(iterator: Iterator[Any]) -> Iterator[Any]:

@@ -18,7 +18,7 @@ from sparse_prefgp.io.dates import REMEDY, in_iso
 from sparse_prefgp.io.files import Table
 from sparse_prefgp.io.judgements import refuse_columns_of_items
 from sparse_prefgp.io.streams.blocks import SIDES, Coded, Source
-from sparse_prefgp.io.streams.items import ItemTable, Met, Places
+from sparse_prefgp.io.streams.items import Lookup, Met
 from sparse_prefgp.support.arrays import first_true
 
 # Rows read at a time.
@@ -34,17 +34,17 @@ class InContexts:
     place: Callable[[Met], Items]
     """Makes the rows of what was met."""
 
-    def table(self, source: Source) -> ItemTable:
-        """The rows that the duels of a source are between.
+    def found_in(self, source: Source) -> tuple[Items, Lookup]:
+        """The rows that the duels of a source are between, and how these are found.
 
         :raises ValueError: an unknown item, or a missing context, with its row.
         """
-        ids = ItemTable(np.empty((len(self.ids), 0)), self.ids)
-        met = met_in(source, ids)
-        return ItemTable.of_items(self.place(met), places=Places(ids, met))
+        ids = Items(np.empty((len(self.ids), 0)), self.ids)
+        met = met_in(source, Lookup(ids))
+        return self.place(met), Lookup(ids, met)
 
 
-def met_in(source: Source, ids: ItemTable) -> Met:
+def met_in(source: Source, ids: Lookup) -> Met:
     """All items of a source in their contexts, in the order of items and of values.
 
     :raises ValueError: an unknown item, or a missing context, with its row.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -28,62 +28,64 @@ from sparse_prefgp.support.arrays import BoolArray, IntArray, Texts, first_true
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
-@dataclass(frozen=True, eq=False)
-class ItemTable(Items):
-    """Items in memory for duels that are read in chunks."""
+def items_of(
+    items: Any,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    others: Sequence[str] = (),
+    item: str | None = None,
+) -> Items:
+    """Items of an (n, D) array, or of a file or a data frame, then standardised; or those of
+    `Duels`, or `Items`, as they are there.
 
-    origin: tuple[Any, ...] | None = None
-    """Path and options of the file they were read from, which other processes read again rather
-    than being sent the features; None for arrays.
+    :param others: columns of the duels, which may be ignored too.
+    :param item: column that says which item each row is of, as of `read_duels`.
+    :raises ValueError: what `read_duels` says of items.
     """
-    places: Places | None = None
-    """How rows are found by the id of an item and its context; None without contexts."""
+    if isinstance(items, Items | Duels):
+        return items if isinstance(items, Items) else items.known
+    if isinstance(items, np.ndarray):
+        return Items(check_features(items, "items", None))
+    raw = raw_items(items, features, ignore, others, item)
+    found = raw.standardised(raw.learned_transform())
+    if not isinstance(items, str | os.PathLike):
+        return found
+    options = os.path.abspath(items), features, tuple(ignore), others, item
+    return replace(found, origin=(items_of, options))
 
-    @classmethod
-    def read(
-        cls,
-        items: Any,
-        features: Sequence[str] | None = None,
-        ignore: Sequence[str] = (),
-        others: Sequence[str] = (),
-        item: str | None = None,
-    ) -> ItemTable:
-        """A table from an (n, D) array, or from a file or a data frame, then standardised; or the
-        items of `Duels`, as they are there.
 
-        :param others: columns of the duels, which may be ignored too.
-        :param item: column that says which item each row is of, as of `read_duels`.
-        :raises ValueError: what `read_duels` says of items.
-        """
-        if isinstance(items, ItemTable):
-            return items
-        if isinstance(items, Duels):
-            return cls.of_items(items.known)
-        if isinstance(items, np.ndarray):
-            return cls(check_features(items, "items", None))
-        raw = raw_items(items, features, ignore, others, item)
-        path = isinstance(items, str | os.PathLike)
-        origin = (os.path.abspath(items), features, tuple(ignore), others, item) if path else None
-        return cls.of_items(raw.standardised(raw.learned_transform()), origin=origin)
+def raw_items(
+    items: Any,
+    features: Sequence[str] | None,
+    ignore: Sequence[str],
+    others: Sequence[str],
+    item: str | None,
+) -> RawItems:
+    """A table of items, read and checked; arguments as of `items_of`.
 
-    @classmethod
-    def of_items(cls, known: Items, **more: Any) -> ItemTable:
-        """The same items, and how duels find them."""
-        return cls(*(getattr(known, one.name) for one in fields(Items)), **more)
+    :raises ValueError: what `read_duels` says of items.
+    """
+    table = load_items(items)
+    here = table.frame.columns
+    ignore = [n for n in column_names(ignore, "ignore") if n in here or n not in others]
+    found = item_columns(table, table, FeatureNames(features, ignore, item=item))
+    told = bool(found.items.feature_names)
+    together.check(chunks=True, items_without_features=not told and table.name)
+    return found.items if item is None else of_named_items(found.items, table, item)
 
-    def __reduce__(self) -> Any:
-        if self.origin is not None:
-            return ItemTable.read, self.origin
-        return ItemTable, tuple(getattr(self, one.name) for one in fields(self))
 
-    @cached_property
-    def base(self) -> IntArray:
-        """(n,) the row of the items as given that each is of, whatever its context."""
-        return np.arange(self.num_items) if self.places is None else self.places.met.base
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """How rows of items are found by their ids, and by their contexts where they have any."""
 
-    @property
-    def num_items(self) -> int:
-        return len(self.features)
+    items: Items
+    """As given; of items in contexts nothing but the ids count."""
+    met: Met | None = None
+    """The rows of items in contexts; None where each item is a row."""
+
+    def item_of(self, rows: IntArray) -> IntArray:
+        """The row of the items as given that each is of, whatever its context."""
+        return rows if self.met is None else self.met.base[rows]
 
     def rows_of(self, values: Any, context: Sequence[Any] = ()) -> IntArray:
         """Row of each id in a column, -1 where it is unknown or missing.
@@ -92,8 +94,25 @@ class ItemTable(Items):
         :param context: (c,) columns of the context, for items that have one.
         :raises ValueError: a context that no row has.
         """
-        if self.places is not None:
-            return self.places.rows_of(values, context)
+        base = self._items_called(values)
+        if self.met is None:
+            return base
+        codes = [
+            Coded.of(column).numbered({text: i for i, text in enumerate(known)})
+            for column, known in zip(context, self.met.values, strict=True)
+        ]
+        keys, (order, ordered) = self.met.keys(base, codes), self.met.in_order
+        place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+        there = (ordered[place] == keys) & np.all(np.array(codes) >= 0, axis=0)
+        if np.any((base >= 0) & ~there):
+            raise ValueError(
+                "There are items in contexts that were not there when the duels were first read; "
+                "leave files alone while they are in use."
+            )
+        return np.where(base >= 0, order[place], -1)
+
+    def _items_called(self, values: Any) -> IntArray:
+        """Row of each id among the items as given, -1 where it is none."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -102,9 +121,9 @@ class ItemTable(Items):
             column = column.cast(column.type.value_type)
         if pa.types.is_binary(column.type):
             column = column.cast(pa.string())
-        if self.ids is None:
+        if self.items.ids is None:
             number, known = _whole(column)
-            return np.where(known & (number >= 0) & (number < self.num_items), number, -1)
+            return np.where(known & (number >= 0) & (number < len(self.items)), number, -1)
         if self._numbers is not None:
             number, known = _whole(column)
             order, ordered = self._numbers
@@ -130,51 +149,29 @@ class ItemTable(Items):
         rows = self.rows_of(values, context)
         for i in first_true(rows < 0):
             text = id_text(plain_cell(values[i]))
-            meant = "" if self.ids is None else self._by_rule.meant(text)
+            meant = "" if self.items.ids is None else self._by_rule.meant(text)
             raise unknown_item(column, text, where(i), "the items", "duel", meant)
         return rows
 
     @cached_property
     def _by_rule(self) -> Ids:
-        assert self.ids is not None
-        return Ids({id_text(value): row for row, value in enumerate(self.ids)})
+        return Ids({id_text(value): row for row, value in enumerate(self.items.ids or ())})
 
     @cached_property
     def _texts(self) -> Any:
         import pyarrow as pa
 
-        assert self.ids is not None
-        return pa.array([id_text(value) for value in self.ids])
+        return pa.array([id_text(value) for value in self.items.ids or ()])
 
     @cached_property
     def _numbers(self) -> tuple[IntArray, IntArray] | None:
         """For ids that are whole numbers, their rows and the ids in ascending order."""
-        assert self.ids is not None
-        if not isinstance(self.ids[0], int | np.integer):  # all are, or none (`plain_ids`)
+        assert self.items.ids is not None
+        if not isinstance(self.items.ids[0], int | np.integer):  # all are, or none (`plain_ids`)
             return None
-        ids = np.asarray(self.ids, dtype=np.int64)
+        ids = np.asarray(self.items.ids, dtype=np.int64)
         order = np.argsort(ids, kind="stable")
         return order, ids[order]
-
-
-def raw_items(
-    items: Any,
-    features: Sequence[str] | None,
-    ignore: Sequence[str],
-    others: Sequence[str],
-    item: str | None,
-) -> RawItems:
-    """A table of items, read and checked; arguments as of `ItemTable.read`.
-
-    :raises ValueError: what `read_duels` says of items.
-    """
-    table = load_items(items)
-    here = table.frame.columns
-    ignore = [n for n in column_names(ignore, "ignore") if n in here or n not in others]
-    found = item_columns(table, table, FeatureNames(features, ignore, item=item))
-    told = bool(found.items.feature_names)
-    together.check(chunks=True, items_without_features=not told and table.name)
-    return found.items if item is None else of_named_items(found.items, table, item)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,45 +190,19 @@ class Met:
         columns = [np.array([*values], dtype=object) for values in self.values]
         return np.stack([one[code] for one, code in zip(columns, self.codes.T, strict=True)], 1)
 
-
-@dataclass(frozen=True, eq=False)
-class Places:
-    """Where rows of items in contexts are: by item, and by the values of the context."""
-
-    ids: ItemTable
-    """Items as given, of which nothing but the ids count."""
-    met: Met
-    """The rows."""
-
     @cached_property
-    def _known(self) -> tuple[IntArray, IntArray]:
+    def in_order(self) -> tuple[IntArray, IntArray]:
         """Rows in the order of their keys, and these."""
-        keys = self._keys(self.met.base, list(self.met.codes.T))
+        keys = self.keys(self.base, list(self.codes.T))
         order = np.argsort(keys, kind="stable")
         return order, keys[order]
 
-    def _keys(self, base: IntArray, codes: Sequence[IntArray]) -> IntArray:
+    def keys(self, base: IntArray, codes: Sequence[IntArray]) -> IntArray:
+        """A number for each item in a context."""
         keys = base
-        for column, values in zip(codes, self.met.values, strict=True):
+        for column, values in zip(codes, self.values, strict=True):
             keys = keys * len(values) + column
         return keys
-
-    def rows_of(self, values: Any, context: Sequence[Any]) -> IntArray:
-        """As `ItemTable.rows_of`."""
-        base = self.ids.rows_of(values)
-        codes = [
-            Coded.of(column).numbered({text: i for i, text in enumerate(values)})
-            for column, values in zip(context, self.met.values, strict=True)
-        ]
-        keys, (order, ordered) = self._keys(base, codes), self._known
-        place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-        there = (ordered[place] == keys) & np.all(np.array(codes) >= 0, axis=0)
-        if np.any((base >= 0) & ~there):
-            raise ValueError(
-                "There are items in contexts that were not there when the duels were first read; "
-                "leave files alone while they are in use."
-            )
-        return np.where(base >= 0, order[place], -1)
 
 
 def _whole(column: Any) -> tuple[IntArray, BoolArray]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.items import Items
 from sparse_prefgp.io.files import column_names
 from sparse_prefgp.io.forms import Stated
 from sparse_prefgp.io.header import Header
@@ -19,11 +20,11 @@ from sparse_prefgp.io.judgements import COUNT, TIE, Roles, columns_of_codes, nam
 from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source, named_columns
 from sparse_prefgp.io.streams.contexts import InContexts, placed
 from sparse_prefgp.io.streams.dataset import DatasetRows
-from sparse_prefgp.io.streams.duels import StreamedDuels
-from sparse_prefgp.io.streams.items import ItemTable, raw_items
+from sparse_prefgp.io.streams.items import Lookup, items_of, raw_items
 from sparse_prefgp.io.streams.memory import DuelRows
 from sparse_prefgp.io.streams.parquet import ParquetRows, Renamed, pq_columns
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
+from sparse_prefgp.io.streams.stream import Stream
 from sparse_prefgp.io.values import named_levels
 from sparse_prefgp.io.votes import votes_in
 from sparse_prefgp.support import together
@@ -52,7 +53,7 @@ def stream_duels(
     standardise: bool | FeatureTransform = True,
     progress: Report | None = None,
     **form: Any,
-) -> StreamedDuels:
+) -> Duels:
     """Duels that are read in chunks, again and again, and need not be held in memory.
 
     All rows are read once here: counted, checked, and, for inline features, averaged.
@@ -131,32 +132,37 @@ def stream_duels(
         items=items is not None,
     )
     others = source.columns
-    table = None
+    recorded = standardise if isinstance(standardise, FeatureTransform) else None
+    known: Items | None = None
+    lookup: Lookup | None = None
+    if wanted and not isinstance(items, InContexts):
+        items = placed(raw_items(items, features, ignore, others, item), source)
     if isinstance(items, InContexts):
-        table = items.table(source)
-    elif wanted:
-        table = placed(raw_items(items, features, ignore, others, item), source).table(source)
+        known, lookup = items.found_in(source)
     elif items is not None:
-        table = ItemTable.read(items, features, ignore, others, item)
-    if table is None:
-        if isinstance(standardise, FeatureTransform):
-            features = standardise.feature_names
-        source = _chosen(source, features, ignore)
-    scan = scan_of(source, table, progress)
-    transform = None if table is None else table.transform
-    if table is None and isinstance(standardise, FeatureTransform):
-        transform = standardise
-    elif table is None and standardise:
-        transform = standardised(source, scan)
-    columns = source.inline if table is None else table.feature_names
-    return StreamedDuels(source, table, transform, columns, scan, scan.said, 0, scan.rows)
+        known = items_of(items, features, ignore, others, item)
+        lookup = Lookup(known)
+    else:
+        source = _chosen(source, features if recorded is None else recorded.feature_names, ignore)
+    scan = scan_of(source, lookup, None if known is None else len(known), progress)
+    if known is None:
+        assert source.inline is not None
+        made = recorded or (standardised(source, scan) if standardise else None)
+        known = Items(np.empty((0, len(source.inline))), None, source.inline, made)
+    stream = Stream(source, lookup, scan, scan.totals.said, 0, scan.rows)
+    duels, of_all = Duels.from_events(known, stream, roles=source.remembered), scan.totals
+    if source.read_as is None:
+        return duels
+    answers = {"win": of_all.num_events - of_all.num_ties}
+    answers |= {"tie": of_all.num_ties} if of_all.num_ties else {}
+    return duels.replacing(read_as=replace(source.read_as, answers=answers))
 
 
 def is_stream(duels: Any) -> bool:
-    """Whether a path is one of Parquet files in a folder, which are streamed."""
-    return (
-        isinstance(duels, str | os.PathLike) and Path(duels).is_dir() and not votes_in(Path(duels))
-    )
+    """Whether duels are read in chunks: what `stream_duels` gave, or a folder of Parquet files."""
+    if isinstance(duels, str | os.PathLike):
+        return Path(duels).is_dir() and not votes_in(Path(duels))
+    return isinstance(duels, Duels) and not duels.held
 
 
 def holds_duels(folder: Any) -> bool:

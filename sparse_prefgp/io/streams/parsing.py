@@ -12,32 +12,32 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.answers import Answers, Codes, arrays_of
-from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.roles import ROLES
 from sparse_prefgp.io.files import refuse_control
 from sparse_prefgp.io.judgements import TIE, Roles, measures_of, outcome_of
-from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Coded, Rows, Source
-from sparse_prefgp.io.streams.items import ItemTable
+from sparse_prefgp.io.streams.blocks import SIDES, Coded, Rows, Source
+from sparse_prefgp.io.streams.items import Lookup
 from sparse_prefgp.io.values import finite_of, missing_label, refuse_itself
-from sparse_prefgp.support.arrays import first_true
+from sparse_prefgp.support.arrays import FloatArray, first_true
 
 
 def parsed(
     source: Source,
-    items: ItemTable | None,
-    transform: FeatureTransform | None,
+    lookup: Lookup | None,
     rows: Rows,
     position: int,
     labels: Mapping[str, dict[str, int]],
-) -> tuple[Chunk, int]:
-    """Rows as arrays, checked, and a checksum of them; `position` is that of the first.
+) -> tuple[Answers, FloatArray | None, int]:
+    """Rows as events, checked, features of their sides where these are inline, and a checksum;
+    `position` is that of the first row.
 
+    :param lookup: how rows of items are found; None where features are inline.
     :param labels: of who judged, of people and of other labels, by column, those of the rows
         before; those of these rows are added.
     :raises ValueError: naming the row.
     """
     if isinstance(rows, Answers):
-        return Chunk(position, rows), _checksum([rows.sides, rows.offsets], rows)
+        return rows, None, _checksum([rows.sides, rows.offsets], rows)
 
     def where(i: int) -> str:
         return source.where(position + i)
@@ -55,16 +55,16 @@ def parsed(
 
     sides: list[npt.NDArray[Any]] = []
     for k, name in enumerate(SIDES):
-        if items is None:
+        if lookup is None:
             names = [f"{name}_{x}" for x in source.inline or ()]
             sides.append(np.column_stack([finite_of(_array(rows[x]), x, where) for x in names]))
             continue
         context = [rows[pair[k]] for pair in source.context_pairs]
-        sides.append(items.known_rows(rows[name], context, name, where))
-    if items is None:
+        sides.append(lookup.known_rows(rows[name], context, name, where))
+    if lookup is None:
         same = (sides[0] == sides[1]).all(1)
     else:
-        same = np.equal(*(items.base[side] for side in sides))
+        same = np.equal(*map(lookup.item_of, sides))
     refuse_itself(same, where, lambda i: "an item")
     e, roles, covariates = len(same), source.roles, source.covariate_columns
     read = {roles.count_column, roles.weight, roles.grade, TIE, *chain(*covariates)}
@@ -76,16 +76,12 @@ def parsed(
         "covariate_names": roles.covariates,
         "labels": {name: codes(column, "label") for name, column in roles.labels.items()},
     }
-    if items is not None:
+    if lookup is not None:
         events = Answers.between(*sides, **said)
-        return Chunk(position, events), _checksum([events.sides], events)
+        return events, None, _checksum([events.sides], events)
     # The rows of an event lie side by side.
     events = Answers.between(*np.arange(2 * e).reshape(-1, 2).T, **said)
-    digest = _checksum(sides, events)
-    if transform is not None:
-        mean, scale = np.array(transform.mean), np.array(transform.scale)
-        sides = [(side - mean) / scale for side in sides]
-    return Chunk(position, events, np.stack(sides, 1).reshape(2 * e, -1)), digest
+    return events, np.stack(sides, 1).reshape(2 * e, -1), _checksum(sides, events)
 
 
 def _checksum(arrays: Sequence[npt.NDArray[Any]], events: Answers) -> int:

@@ -27,12 +27,12 @@ from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates
 from sparse_prefgp.data.answers import Doors, with_noises
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph, noises_of
 from sparse_prefgp.engines.base import SweepState
 from sparse_prefgp.engines.propagation import ends, log_z_of, step
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, damp, totals
-from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.parameters import flat_gradient
 from sparse_prefgp.models.streaming.gaussian import Natural, Size
@@ -77,19 +77,17 @@ class Algebra:
         parameters: Hyperparameters,
         approximation: SummedApproximation,
         layout: FeatureLayout,
-        stream: StreamedDuels,
+        stream: Duels,
     ) -> None:
         self.parameters = parameters
         self._compiled: CompiledKernel | None = None
         self.size, self.at_once, self.over_items = layout.chunk, layout.at_once, layout.over_items
-        self.items = None if stream.items is None else stream.items.features
-        self.about_sets = stream.scan.sets.any
+        self.about_sets = stream.has_sets
         self._approximation = approximation
         self._terms = terms_apart(parameters, approximation, self.about_sets)
         self._rows = None
         if layout.over_items:
-            assert self.items is not None
-            self._rows = as_float(self.items)
+            self._rows = as_float(stream.items)
         problem = self._fixed = self._problem()
         self._compiled = CompiledKernel(
             *(
@@ -120,17 +118,19 @@ class Algebra:
         """Whether people have tastes, each of whom is a block of the duels."""
         return self.parameters.terms.taste is not None
 
-    def graph(self, chunk: Chunk) -> DuelGraph:
+    def graph(self, chunk: Duels) -> DuelGraph:
         """A chunk filled up with duels of the first row against itself that count 0.
 
         A chunk of whole blocks, or of a stream with answers about sets, is left as it is, since its
         shapes are those of its blocks.
         """
         about_sets = self.about_sets  # then noises are of alternatives in all chunks
-        events = chunk.events.one_by_one(chunk.events.copies) if about_sets else chunk.events
+        events = chunk.given
+        if about_sets:
+            events = events.one_by_one(events.copies)
         doors = events.saying(np.arange(len(events.sides))).doors()
         noises = noises_of(with_noises(doors)) if about_sets else None
-        whole = about_sets or chunk.blocks is not None
+        whole = about_sets or events.block is not None
         spare = 0 if whole else self.size - len(doors.event)
 
         def fill(values: npt.NDArray[Any], by: Any = 0, each: int = 1) -> npt.NDArray[Any]:
@@ -139,9 +139,7 @@ class Algebra:
             added = np.full((each * spare, *values.shape[1:]), by, values.dtype)
             return np.concatenate([values, added])
 
-        ends, said = fill(doors.features), None
-        rows = self.items if chunk.features is None else chunk.features
-        assert rows is not None
+        ends, said, rows = fill(doors.features), None, chunk.items
         beside = None if events.covariates is None else events.side_columns()
         if self.over_items:
             said = None if beside is None else beside[ends.T]
@@ -151,13 +149,12 @@ class Algebra:
             if beside is not None:
                 rows = np.column_stack([rows, beside])
             rows = fill(rows, rows[0], each=2)
-        blocks, judge = chunk.blocks, events.judge
-        if blocks is not None:  # within a block equal rows are one
+        blocks, judge = None, events.judge
+        if events.block is not None:  # within a block equal rows are one
             rows, place = np.unique(rows, axis=0, return_inverse=True)
             ends = place.reshape(-1)[ends]
-            if about_sets:
-                blocks = np.repeat(blocks, chunk.events.copies)
-            blocks = (blocks - blocks[0])[doors.event]
+            number = events.block.numbers.astype(np.int64)
+            blocks = (number - number[0])[doors.event]
         return DuelGraph.behind(
             Doors(
                 ends,

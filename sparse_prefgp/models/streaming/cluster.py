@@ -22,7 +22,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sparse_prefgp.approximations import SummedApproximation
-from sparse_prefgp.io.streams import ItemTable, StreamedDuels
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.items import Items
 from sparse_prefgp.models.hyperparameters import Description
 from sparse_prefgp.models.streaming.algebra import Algebra
 from sparse_prefgp.models.streaming.part import Part, Replies, Reply, Seen, Task, algebra_for
@@ -58,7 +59,7 @@ class _Items(NamedTuple):
     """
 
     @classmethod
-    def of(cls, table: ItemTable) -> _Items:
+    def of(cls, table: Items) -> _Items:
         features = table.features
         weights = np.cos(np.arange(len(features)))
         sums = np.stack([weights @ features, np.abs(weights) @ np.abs(features)])
@@ -75,7 +76,7 @@ class _Items(NamedTuple):
 class _Blueprint(NamedTuple):
     """What a worker needs to make the parts of a run."""
 
-    streams: tuple[StreamedDuels, ...]
+    streams: tuple[Duels, ...]
     """Of all parts."""
     description: Description
     approximation: SummedApproximation
@@ -90,7 +91,7 @@ class _Blueprint(NamedTuple):
 class _Run(NamedTuple):
     """A run in the memory of a worker."""
 
-    streams: tuple[StreamedDuels, ...]
+    streams: tuple[Duels, ...]
     algebra: Algebra
     parts: dict[int, tuple[int, Part]]
     """Those that are here, by their numbers, and in which making of each."""
@@ -109,10 +110,9 @@ def _build(run: str, number: int, generation: int, packed: bytes) -> int:
     with _lock:
         if run not in _runs:
             blueprint: _Blueprint = pickle.loads(packed)
-            streams, table = blueprint.streams, blueprint.streams[0].items
-            known = blueprint.items
-            if table is not None and known is not None and not known.equals(_Items.of(table)):
-                name = "the table" if table.origin is None else repr(table.origin[0])
+            streams, table = blueprint.streams, blueprint.streams[0].known
+            if blueprint.items is not None and not blueprint.items.equals(_Items.of(table)):
+                name = "the table" if table.origin is None else repr(table.origin[1][0])
                 raise ValueError(
                     f"{name} holds other items there than where the run was started; give all "
                     "machines the same file."
@@ -191,7 +191,7 @@ class Cluster:
 
     def __init__(
         self,
-        parts: Sequence[StreamedDuels],
+        parts: Sequence[Duels],
         description: Description,
         approximation: SummedApproximation,
         size: int | None,
@@ -211,18 +211,16 @@ class Cluster:
         self._name = scheduler
         self._run = uuid.uuid4().hex
         # How often each item was compared is nobody's business there.
-        totals = [part.scan.totals._replace(comparisons=None) for part in parts]
-        light = tuple(
-            replace(part, scan=replace(part.scan, totals=of))
-            for part, of in zip(parts, totals, strict=True)
-        )
+        scan = parts[0].batches.scan
+        scan = replace(scan, totals=replace(scan.totals, comparisons=None))
+        light = tuple(part.replacing(answers=replace(part.batches, scan=scan)) for part in parts)
         workers, threads = len(parts), None
         if scheduler == LOCAL:
             cores = usable_cores()
             workers = min(len(parts), cores)
             threads = cores // workers
             _log.debug("%s workers of %s threads for %s parts", workers, threads, len(parts))
-        items = None if parts[0].items is None else _Items.of(parts[0].items)
+        items = _Items.of(parts[0].known) if parts[0].has_items else None
         blueprint = _Blueprint(light, description, approximation, size, items, threads)
         self._packed: bytes = cloudpickle.dumps(blueprint)  # tells of duels that cannot be sent
         self._generation = [0] * len(parts)

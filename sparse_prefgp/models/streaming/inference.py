@@ -13,11 +13,10 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.approximations.layout import fits_in_memory
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.engines import PartitionedEP
-from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.base import same_objects
 from sparse_prefgp.models.hyperparameters import Hyperparameters
-from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.streaming.algebra import Algebra, size_of
 from sparse_prefgp.models.streaming.cluster import Cluster
 from sparse_prefgp.models.streaming.part import Part, algebra_for, shared_items
@@ -91,9 +90,9 @@ class StreamInference:
     They are made when they are first needed.
     """
 
-    stream: StreamedDuels | None
+    stream: Duels | None
     """None for a model that was loaded, which can predict but not learn."""
-    seen: SeenDuels
+    seen: Duels
     approximation: SummedApproximation
     engine: PartitionedEP
     place: PartsOptions = PartsOptions()
@@ -116,12 +115,12 @@ class StreamInference:
         if stream is None or place.scheduler is not None or place.chunk is not None:
             return False
         # Equal duels with weights below 1 are one site there, and so another approximation.
-        if self.approximation.over == "duels" or "weights" in stream.scan.said.columns:
+        if self.approximation.over == "duels" or "weights" in stream.said.columns:
             return False
         n = shared_items(stream, parameters, self.approximation)
         m = size_of(parameters, self.approximation, self.seen.has_sets).u
         width = parameters.columns.layout.width
-        return n is not None and fits_in_memory(n, stream.num_sites, m, width)
+        return n is not None and fits_in_memory(n, stream.batches.num_sites, m, width)
 
     def coordinator(self, parameters: Hyperparameters) -> Coordinator:
         """That of parts which learn by these parameters: the same one as long as it is possible."""
@@ -197,7 +196,7 @@ class StreamInference:
                 self.close()
         self._copied = modules
 
-    def _algebra(self, parameters: Hyperparameters, parts: Sequence[StreamedDuels]) -> Algebra:
+    def _algebra(self, parameters: Hyperparameters, parts: Sequence[Duels]) -> Algebra:
         """For parts in this process, from a copy of the parameters."""
         copied = parameters.described().rebuilt()
         return algebra_for(parts, copied, self.approximation, self.place.chunk)

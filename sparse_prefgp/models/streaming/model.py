@@ -21,8 +21,9 @@ from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.covariances.low_rank_base import Sums
 from sparse_prefgp.covariances.residual import BLOCKS, MAX_BLOCK, joined
+from sparse_prefgp.data.batches import NotInMemory
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
-from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.io.streams.scan import READ_ROWS
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
@@ -36,14 +37,13 @@ from sparse_prefgp.models.checks import (
 from sparse_prefgp.models.hyperparameters import Hyperparameters, parts_of
 from sparse_prefgp.models.inducing_inputs import default_inputs
 from sparse_prefgp.models.inputs import Inputs
-from sparse_prefgp.models.known import NotInMemory, SampledWins
+from sparse_prefgp.models.known import SampledWins
 from sparse_prefgp.models.likelihood import Probit
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.parameters import pieces_of
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.preference_gp import replace as replace_answers
-from sparse_prefgp.models.seen import SeenDuels
 from sparse_prefgp.models.strangers import Strangers
 from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.inference import (
@@ -159,7 +159,7 @@ class StreamedGP(DuelGP):
 
     def __init__(
         self,
-        duels: StreamedDuels,
+        duels: Duels,
         kernel: gpflow.kernels.Kernel,
         *,
         approximation: Approximation | None = None,
@@ -175,11 +175,10 @@ class StreamedGP(DuelGP):
         timeout: float | None = None,
     ) -> None:
         super().__init__()
-        hint = "what stream_duels makes, or take PreferenceGP for duels in memory"
-        check_kind("duels", duels, StreamedDuels, hint)
+        check_kind("duels", duels, Duels, "what stream_duels makes")
         approximation = VFE() if approximation is None else approximation
         engine = PartitionedEP(parts=1) if engine is None else engine
-        seen = SeenDuels.of(duels)
+        seen = duels.seen
         check_parts(kernel, mean_function, approximation, engine, seen)
         partitioned = isinstance(engine, PartitionedEP)
         likelihood, terms = likelihood_of(likelihood, noise_variance), checked_terms(terms)
@@ -191,7 +190,7 @@ class StreamedGP(DuelGP):
             terms,
             likelihood,
             people=duels.people_names,
-            about=duels.scan.sets,
+            about=duels.batches.scan.totals.about_sets,
             streamed=True,
             whole=not approximation.summed_over_duels and repr(approximation),
             single_precision=getattr(approximation, "single_precision", False),
@@ -203,8 +202,8 @@ class StreamedGP(DuelGP):
         place = PartsOptions(sites, size, scheduler, timeout)
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
-            assert duels.blocks is not None
-            joined({BLOCKS: duels.blocks})  # refuses what is too large before anything is read
+            # Refuses what is too large before anything is read.
+            joined({BLOCKS: duels.batches.blocks.numbers.astype(np.int64)})
         self.terms = Terms.of(terms, seen)
         if self.terms.taste is not None:
             duels = _by_people(duels, approximation)
@@ -212,13 +211,14 @@ class StreamedGP(DuelGP):
         self.kernel, self.mean_function, self.centre = kernel, mean_function, duels.centre
         self.likelihood = likelihood.on(seen)
         for column in self.terms.labels:
-            if unknown := int(duels.totals.labels[column][0]):
+            if unknown := int(duels.batches.totals.label_counts[column][0]):
                 raise ValueError(
                     f"Leans by {column!r} were asked for, but {unknown:,} of the streamed duels "
                     "have no such label; give all of them one, or make a PreferenceGP of duels in "
                     "memory."
                 )
-        duels = replace(duels, said=seen.said.labelled_as(self.terms.names(seen)))
+        said = seen.said.labelled_as(self.terms.names(seen))
+        duels = duels.replacing(answers=replace(duels.batches, said=said))
         if inducing_variable is None:
             rng = np.random.default_rng(0)
             inducing_variable = default_inputs(duels.sample(_PLACED_BY, rng), kernel, rng)
@@ -234,12 +234,12 @@ class StreamedGP(DuelGP):
     # What the model was made of.
 
     @property
-    def stream(self) -> StreamedDuels | None:
+    def stream(self) -> Duels | None:
         """The duels; None for a model that was loaded, which can predict but not learn."""
         return self._work.stream
 
     @property
-    def duels(self) -> SeenDuels:
+    def duels(self) -> Duels:
         """What is known of the duels without reading them."""
         return self._work.seen
 
@@ -389,11 +389,11 @@ class StreamedGP(DuelGP):
         together.check(scheduler=work.place.scheduler is not None, sites_here=True)
         self._inferred(restart=not work.holds_sites)
         nu, tau = np.concatenate(work.parts(self.hyperparameters()).sites(), 1)
-        (whole,) = stream.chunks(stream.num_sites)
+        (whole,) = stream.chunks(stream.batches.num_sites)
         duels = stream.in_memory(whole)
         engine = ParallelEP(tolerance=self.engine.tolerance)
         model = replace_answers(self, duels, engine=engine)
-        of_site = sites_of_graph(model.graph, whole, stream, (nu, tau))
+        of_site = sites_of_graph(model.graph, whole, stream.has_sets, (nu, tau))
         model.inference.start_from(*of_site)
         return model
 
@@ -403,7 +403,7 @@ class StreamedGP(DuelGP):
 
     # Inside.
 
-    def _streamed(self, what: str) -> StreamedDuels:
+    def _streamed(self, what: str) -> Duels:
         """The duels; a model that was loaded has none."""
         if self.stream is None:
             raise together.refused(loaded=True, duels_needed=what)
@@ -431,7 +431,7 @@ class StreamedGP(DuelGP):
 
 
 def without_duels(
-    seen: SeenDuels,
+    seen: Duels,
     approximation: SummedApproximation,
     engine: PartitionedEP,
     solved: SolvedParts,
@@ -448,21 +448,18 @@ def without_duels(
     return model
 
 
-def _by_people(duels: StreamedDuels, approximation: Approximation) -> StreamedDuels:
+def _by_people(duels: Duels, approximation: Approximation) -> Duels:
     """The stream with a block for each person; the rows are read once for that.
 
     :raises ValueError: a stream of nobody, or whose rows are not sorted by person; blocks already;
         effects of items in the taste; a person with more than 5,000 rows, unless items are fewer.
     """
-    together.check(
-        tastes_of_streamed_duels=True, blocks=duels.blocks is not None and repr(approximation)
-    )
-    names, numbers = duels.people_names or (), np.empty(duels.num_rows, np.int64)
-    for chunk in duels.chunks(READ_ROWS):
-        assert chunk.events.person is not None
-        numbers[chunk.start : chunk.start + len(chunk.events)] = chunk.events.person.numbers
-    each, items = np.bincount(numbers), duels.items
-    if each.max() > MAX_BLOCK and (items is None or items.num_items > MAX_BLOCK):
+    blocks = duels.batches.blocks is not None
+    together.check(tastes_of_streamed_duels=True, blocks=blocks and repr(approximation))
+    people = [chunk.given.columns["person"].numbers for chunk in duels.chunks(READ_ROWS)]
+    names, numbers = duels.people_names or (), np.concatenate(people)
+    each = np.bincount(numbers)
+    if each.max() > MAX_BLOCK and not (duels.has_items and duels.num_items <= MAX_BLOCK):
         u = int(np.argmax(each))
         raise ValueError(
             f"The person {shortened(names[u])} has {int(each[u]):,} rows of duels between more "

@@ -13,9 +13,9 @@ import numpy as np
 
 from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.approximations.layout import choose_stream_layout
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines.propagation import MAX_LOCAL_SWEEPS
-from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.models.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.algebra import (
     Algebra,
@@ -121,7 +121,7 @@ class SiteStore:
 
 
 def algebra_for(
-    streams: Sequence[StreamedDuels],
+    streams: Sequence[Duels],
     parameters: Hyperparameters,
     approximation: SummedApproximation,
     size: int | None = None,
@@ -134,8 +134,8 @@ def algebra_for(
     """
     layout = choose_stream_layout(
         shared_items(streams[0], parameters, approximation),
-        max(stream.num_sites for stream in streams),
-        size_of(parameters, approximation, streams[0].scan.sets.any).u,
+        max(stream.batches.num_sites for stream in streams),
+        size_of(parameters, approximation, streams[0].has_sets).u,
         streams[0].num_features,
         size,
     )
@@ -143,13 +143,13 @@ def algebra_for(
 
 
 def shared_items(
-    stream: StreamedDuels, parameters: Hyperparameters, approximation: SummedApproximation
+    stream: Duels, parameters: Hyperparameters, approximation: SummedApproximation
 ) -> int | None:
     """How many items sums can go over; None where these are over duels alone."""
     # Neither blocks nor tastes are those of items, nor covariates of sets.
     apart = approximation.has_blocks or parameters.terms.taste is not None
-    apart = apart or (stream.scan.sets.any and bool(parameters.columns.covariates))
-    return None if stream.items is None or apart else stream.items.num_items
+    apart = apart or (stream.has_sets and bool(parameters.columns.covariates))
+    return None if apart or not stream.has_items else stream.num_items
 
 
 class Part:
@@ -162,12 +162,12 @@ class Part:
 
     def __init__(
         self,
-        duels: StreamedDuels,
+        duels: Duels,
         algebra: Algebra,
         sites_file: str | os.PathLike[str] | None = None,
     ) -> None:
         self.duels = duels
-        self.store = SiteStore(duels.num_sites, sites_file)
+        self.store = SiteStore(duels.batches.num_sites, sites_file)
         self.algebra = algebra
         self._site = Natural.zeros(algebra.natural_size)
 
@@ -230,16 +230,18 @@ class Part:
         """What `work` makes of each chunk and its sites, in the order of the chunks."""
         algebra, size = self.algebra, self.algebra.size
 
-        def one(chunk: Chunk, sites: FloatArray) -> Found:
+        def one(chunk: Duels, sites: FloatArray) -> Found:
             return work(algebra.graph(chunk), sites)
 
         def given() -> Iterator[tuple[_At, Callable[[], Found]]]:
-            start = 0
+            start = stop = 0
             for chunk in self.duels.chunks(size):
-                sites = int(self.duels.sites_of(chunk).sum())
-                at = _At(start, sites, chunk.start + len(chunk.events))
+                events = chunk.given
+                sites = int(events.sites_next_to(algebra.about_sets).sum())
+                stop += len(events)
+                at = _At(start, sites, stop)
                 start += at.sites
-                length = at.sites if algebra.about_sets or chunk.blocks is not None else size
+                length = at.sites if algebra.about_sets or events.block is not None else size
                 yield at, partial(one, chunk, self.store.read(at.start, at.sites, length))
 
         for at, found in in_order(given(), algebra.at_once):

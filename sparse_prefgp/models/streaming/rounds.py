@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.engines import InferenceResult, PartitionedEP, Status
 from sparse_prefgp.engines.base import Pace
 from sparse_prefgp.evidence import summed_log_evidence
-from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.streaming.algebra import Algebra
 from sparse_prefgp.models.streaming.gaussian import Natural, Size
 from sparse_prefgp.models.streaming.part import Part, Replies, Reply, Seen, Task
@@ -67,7 +67,7 @@ class InProcess:
         return tuple(part.duels.num_rows for part in self._parts)
 
     @property
-    def streams(self) -> tuple[StreamedDuels, ...]:
+    def streams(self) -> tuple[Duels, ...]:
         """The duels of each part."""
         return tuple(part.duels for part in self._parts)
 

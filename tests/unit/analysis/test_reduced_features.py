@@ -150,7 +150,7 @@ def test_a_streamed_model_keeps_its_directions(tmp_path):
     DUELS.to_parquet(tmp_path / "d.parquet")
     stream = spg.stream_duels(tmp_path / "d.parquet", TABLE)
     kernel = gpflow.kernels.Matern52(lengthscales=4.0)
-    model = spg.StreamedGP(stream, kernel, inducing_variable=stream.items.features[:20])
+    model = spg.StreamedGP(stream, kernel, inducing_variable=stream.items[:20])
     model.infer()
     spg.save(model, tmp_path / "m")
     again = spg.load(tmp_path / "m")

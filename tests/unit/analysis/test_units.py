@@ -114,7 +114,7 @@ def test_streams_of_items_and_inline_are_converted(
     scores = spg.evaluate(model, stream)["held_out"]["model"]
     assert scores["nlp_nats"] == pytest.approx(expected, rel=IDENTITY)
 
-    def inline(duels: pd.DataFrame, name: str) -> spg.StreamedDuels:
+    def inline(duels: pd.DataFrame, name: str) -> spg.Duels:
         sides = {
             f"{side}_{column}": ITEMS[column].to_numpy()[duels[side]]
             for side in ("winner", "loser")

@@ -143,7 +143,7 @@ def test_events_are_saved_checked_and_turned_about_as_they_are(seed):
 @given(seeds, st.integers(1, 200))
 def test_chunks_joined_are_the_whole(seed, size):
     duels = Duels.from_events(np.eye(4), made(seed))
-    first, *others = (chunk.events for chunk in spg.stream_duels(duels).chunks(size))
+    first, *others = (chunk.given for chunk in spg.stream_duels(duels).chunks(size))
     assert rows(first.followed_by(*others)) == rows(duels.events)
     again = Duels.from_events(np.eye(4), duels.given)
     assert rows(again.events) == rows(duels.events)
@@ -274,17 +274,15 @@ def test_chunks_never_cut_an_event(with_halves, monkeypatch, size, every):
     monkeypatch.setattr(scan, "READ_ROWS", every)
     duels, _ = half_duels()
     stream = spg.stream_duels(duels)
-    assert stream.num_sites == len(duels.events.doors().event) > stream.num_rows
+    assert stream.batches.num_sites == len(duels.events.doors().event) > stream.num_rows
     chunks = list(stream.chunks(size))
-    sites = [int(chunk.events.sites.sum()) for chunk in chunks]
-    assert sum(sites) == stream.num_sites
-    assert all(here <= size or len(c.events) == 1 for here, c in zip(sites, chunks, strict=True))
-    starts = np.cumsum([0, *(len(chunk.events) for chunk in chunks)])
-    assert [chunk.start for chunk in chunks] == starts[:-1].tolist()
-    following = [int(chunk.events.sites[0]) for chunk in chunks[1:]]
+    sites = [int(chunk.given.sites.sum()) for chunk in chunks]
+    assert sum(sites) == stream.batches.num_sites
+    assert all(here <= size or len(c.given) == 1 for here, c in zip(sites, chunks, strict=True))
+    following = [int(chunk.given.sites[0]) for chunk in chunks[1:]]
     for here, more in zip(sites, following, strict=False):  # one more would not have fitted
         assert here + more > size
-    kinds = np.concatenate([chunk.events.kind for chunk in chunks])
+    kinds = np.concatenate([chunk.given.kind for chunk in chunks])
     np.testing.assert_array_equal(kinds, duels.events.kind)
 
 
@@ -396,7 +394,7 @@ def test_what_is_known_of_items_and_judges_comes_back_from_a_stream():
     said = between(judge=Codes.of(["ann", "bob", "ann"]))
     duels = spg.Duels.from_events(np.eye(4), said, item=[0, 0, 1, 1])
     stream = spg.stream_duels(duels)
-    again = stream.take(stream.draw(10, np.random.default_rng(0)))
+    again = stream.select(stream.draw(10, np.random.default_rng(0)))
     assert again.item.tolist() == [0, 0, 1, 1] and again.group_names == ("ann", "bob")
     assert list(again.events.judge.labels) == ["ann", "bob", "ann"]
 

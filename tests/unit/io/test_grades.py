@@ -62,9 +62,9 @@ def test_streams_of_grades(tmp_path):
     whole = spg.read_duels(ITEMS, DUELS, grade="said", grades=WORDS)
     stream = spg.stream_duels(tmp_path / "duels.parquet", ITEMS, grade="said", grades=WORDS)
     assert stream.levels == whole.levels and stream.num_ties == 1
-    np.testing.assert_array_equal(stream.totals.grades, whole.grade_counts)
+    np.testing.assert_array_equal(stream.grade_counts, whole.grade_counts)
     (chunk,) = stream.chunks(100)
-    events = chunk.events.in_order()
+    events = chunk.given.in_order()
     np.testing.assert_array_equal(events.answer.numbers, whole.grades)
     np.testing.assert_array_equal(events.pairs, whole.events.pairs)
     with refused("grade", "no_levels"):

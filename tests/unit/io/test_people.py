@@ -132,16 +132,14 @@ def streamed(request, tmp_path):
 def test_people_of_streams(streamed):
     assert streamed.people_names == ("Ann", "Bob", "Cy")
     assert streamed.said.person.column == "worker"
-    labels = [
-        label for chunk in streamed.chunks(2) for label in chunk.events.person.labels.tolist()
-    ]
+    labels = [label for chunk in streamed.chunks(2) for label in chunk.given.person.labels.tolist()]
     assert sorted(set(labels)) == ["Ann", "Bob", "Cy"]
-    assert all(chunk.events.person.names == ("Ann", "Bob", "Cy") for chunk in streamed.chunks(2))
-    duels = streamed.take(np.arange(1, streamed.num_rows))
+    assert all(chunk.given.person.names == ("Ann", "Bob", "Cy") for chunk in streamed.chunks(2))
+    duels = streamed.select(np.arange(1, streamed.num_rows))
     assert sorted(duels.events.person.names)[-2:] == ["Bob", "Cy"]
     part = streamed.part(1, streamed.num_rows)
-    assert next(part.chunks(9)).events.person.labels[0] == "Bob"
-    if not hasattr(streamed.source, "duels"):
+    assert next(part.chunks(9)).given.person.labels[0] == "Bob"
+    if not hasattr(streamed.batches.source, "duels"):
         assert labels == DUELS["worker"].tolist()
 
 

@@ -14,7 +14,8 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.answers import Answers
-from sparse_prefgp.io.streams import ItemTable, scan
+from sparse_prefgp.data.items import Items
+from sparse_prefgp.io.streams import scan
 from tests.together import apart
 from tests.tolerances import ROUNDING
 
@@ -45,12 +46,18 @@ def write(frame: pd.DataFrame, path: Path, rows: int = 13) -> Path:
     return path
 
 
-def all_rows(stream: spg.StreamedDuels, size: int) -> list[np.ndarray]:
+def all_rows(stream: spg.Duels, size: int) -> list[np.ndarray]:
     chunks = list(stream.chunks(size))
-    lengths = [len(c.events.counts) for c in chunks]
+    lengths = [len(c.given.counts) for c in chunks]
     assert all(length == size for length in lengths[:-1]) and 0 < lengths[-1] <= size
-    assert [c.start for c in chunks] == list(np.cumsum([0, *lengths[:-1]]))
-    return [np.concatenate([c.side(which) for c in chunks]) for which in (0, 1)]
+    return [np.concatenate([side(c, which) for c in chunks]) for which in (0, 1)]
+
+
+def side(chunk: spg.Duels, which: int) -> np.ndarray:
+    """Winners (0) or losers (1): rows of the items, or features where sides have their own."""
+    rows = chunk.given.pairs[:, which]
+    inline = len(chunk.items) == len(chunk.given.sides) and chunk.item_ids is None
+    return chunk.items[rows] if inline else rows
 
 
 @pytest.mark.parametrize("size", [1, 7, 40, 100, 1000])
@@ -107,9 +114,9 @@ def test_ids_are_found_however_they_are_written(frame, tmp_path, kind) -> None:
         duels = duels.astype(str)
     stream = spg.stream_duels(write(duels, tmp_path / "a.parquet"), table)
     np.testing.assert_array_equal(all_rows(stream, T)[0], frame.winner)
-    assert stream.items is not None and stream.items.ids is not None
+    assert stream.item_ids is not None
     comparisons = np.bincount(np.concatenate([frame.winner, frame.loser]), minlength=10)
-    np.testing.assert_array_equal(stream.scan.totals.comparisons, comparisons)
+    np.testing.assert_array_equal(stream.comparisons, comparisons)
 
 
 def test_a_table_from_a_file_is_read_again_elsewhere_rather_than_sent(frame, tmp_path) -> None:
@@ -117,11 +124,11 @@ def test_a_table_from_a_file_is_read_again_elsewhere_rather_than_sent(frame, tmp
     table = pd.DataFrame({"item_id": np.arange(10), "x": rng.normal(size=10)})
     table.to_csv(tmp_path / "items.csv", index=False)
     stream = spg.stream_duels(write(frame, tmp_path / "a.parquet"), tmp_path / "items.csv")
-    sent = pickle.dumps(stream.items)
-    assert stream.items is not None and stream.items.features.tobytes() not in sent
-    assert np.array_equal(pickle.loads(sent).features, stream.items.features)
+    sent = pickle.dumps(stream)
+    assert stream.items.tobytes() not in sent
+    assert np.array_equal(pickle.loads(sent).items, stream.items)
     duels = spg.read_duels(tmp_path / "items.csv", frame)
-    assert np.array_equal(duels.items, stream.items.features)
+    assert np.array_equal(duels.items, stream.items)
 
 
 def test_inline_features_are_standardised_over_both_sides(inline, tmp_path, monkeypatch) -> None:
@@ -169,7 +176,7 @@ def test_counts_are_read(frame, items, tmp_path) -> None:
     stream = spg.stream_duels(write(frame.assign(count=counts), tmp_path / "a.parquet"), items)
     assert stream.num_duels == counts.sum() and stream.num_rows == T
     (chunk,) = stream.chunks(T)
-    np.testing.assert_array_equal(chunk.events.counts, counts)
+    np.testing.assert_array_equal(chunk.given.counts, counts)
 
 
 def test_a_part_knows_its_own_totals(frame, inline, items, tmp_path) -> None:
@@ -179,12 +186,12 @@ def test_a_part_knows_its_own_totals(frame, inline, items, tmp_path) -> None:
     assert part.num_duels == counts[20:60].sum()
     ends = np.concatenate([frame.winner[20:60], frame.loser[20:60]])
     expected = np.bincount(ends, np.tile(counts[20:60], 2), minlength=10)
-    np.testing.assert_array_equal(part.totals.comparisons, expected)
+    np.testing.assert_array_equal(part.comparisons, expected)
     wide = spg.stream_duels(write(inline, tmp_path / "b.parquet"))
     for some, rows in ((wide, slice(None)), (wide.part(20, 60), slice(20, 60))):
         winners, losers = all_rows(wide, T)
         both = np.concatenate([winners[rows], losers[rows]])
-        np.testing.assert_allclose(some.totals.low, both.min(0), atol=ROUNDING)
+        np.testing.assert_allclose(some.seen.items, [both.min(0), both.max(0)], atol=ROUNDING)
 
 
 def test_progress_tells_of_the_rows_read(frame, items, tmp_path, monkeypatch) -> None:
@@ -207,7 +214,7 @@ def refused(words: str, *arguments: Any, **more: Any) -> None:
 def test_the_id_that_was_meant_is_proposed(frame, items, tmp_path) -> None:
     named = frame.replace({i: f"item {i}" for i in range(10)})
     named.loc[17, "winner"] = "Item 7"
-    table = ItemTable(items, [f"item {i}" for i in range(10)])
+    table = Items(items, [f"item {i}" for i in range(10)])
     refused("'Item 7', .*; did you mean 'item 7'", write(named, tmp_path / "a.parquet"), table)
 
 
@@ -260,7 +267,7 @@ def test_bad_schemas_are_named(frame, inline, items, tmp_path) -> None:
     refused("'b' of one side only", write(inline.drop(columns="loser_b"), path))
     refused(apart("no_items", "named_items"), write(frame, path))
     refused(apart("features_of_sides", "items"), write(inline, path), items)
-    assert spg.stream_duels(write(frame.assign(tie=0), path), items).totals.ties == 0
+    assert spg.stream_duels(write(frame.assign(tie=0), path), items).num_ties == 0
     for name in ("ties", "weight", "weights"):
         words = f"has a column '{name}', which nothing was said of"
         refused(words, write(frame.assign(**{name: 1}), path), items)
@@ -345,11 +352,11 @@ def test_duels_in_memory_are_streamed_with_their_items_and_counts(frame, items) 
     duels = spg.Duels.from_events(items, events, item_ids=ids)
     stream = spg.stream_duels(duels)
     assert stream.num_duels == T and stream.num_rows == len(duels.winners) < T
-    assert stream.items is not None and stream.items.ids == duels.item_ids
+    assert stream.item_ids == duels.item_ids
     winners, losers = all_rows(stream, 7)
     np.testing.assert_array_equal(winners, duels.winners)
     np.testing.assert_array_equal(losers, duels.losers)
-    counts = np.concatenate([chunk.events.counts for chunk in stream.chunks(7)])
+    counts = np.concatenate([chunk.given.counts for chunk in stream.chunks(7)])
     np.testing.assert_array_equal(counts, duels.counts)
 
 
@@ -368,7 +375,7 @@ def test_ids_are_found_by_the_rule_of_tables(tmp_path) -> None:
         duels = pd.DataFrame({"winner": ids, "loser": np.roll(ids, 1)})
         stream = spg.stream_duels(write(duels, tmp_path / "a.parquet"), table)
         whole = spg.read_duels(table, duels)
-        taken = stream.take(np.arange(3))
+        taken = stream.select(np.arange(3))
         np.testing.assert_array_equal(taken.events.pairs, whole.events.pairs)
     refused(
         "the winner '8', which", write(duels.replace("007", "8"), tmp_path / "a.parquet"), table
@@ -380,4 +387,4 @@ def test_inline_dates_are_days(tmp_path) -> None:
     frame = pd.DataFrame({"winner_day": days, "loser_day": days[[1, 2, 0]]})
     stream = spg.stream_duels(write(frame, tmp_path / "a.parquet"), standardise=False)
     (chunk,) = stream.chunks(10)
-    np.testing.assert_array_equal(chunk.side(0)[:, 0], 50 * 365 + 12 + np.array([0.0, 1.0, 4.0]))
+    np.testing.assert_array_equal(side(chunk, 0)[:, 0], 50 * 365 + 12 + np.array([0.0, 1.0, 4.0]))

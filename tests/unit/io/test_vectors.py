@@ -111,7 +111,7 @@ def test_a_stream_has_the_features_of_a_table(tmp_path, expected):
     DUELS.to_parquet(tmp_path / "d.parquet")
     found = stream_duels(tmp_path / "d.parquet", with_embedding(ITEMS, {"e": VECTORS}))
     assert found.transform == expected.transform
-    assert np.array_equal(found.items.features, expected.items)
+    assert np.array_equal(found.items, expected.items)
     duels = DUELS.assign(surface=np.where(np.arange(N - 1) % 2, "clay", "grass"))
     duels.to_parquet(tmp_path / "s.parquet")
     items = with_embedding(ITEMS, {"e": VECTORS})
@@ -119,7 +119,7 @@ def test_a_stream_has_the_features_of_a_table(tmp_path, expected):
     table = read_duels(ITEMS, duels, context=["surface"], embedding={"e": VECTORS})
     assert placed.transform.reduction.size == table.transform.reduction.size == N // 8
     assert placed.transform.feature_names == table.transform.feature_names
-    np.testing.assert_allclose(placed.items.features, table.items, atol=1e-6)
+    np.testing.assert_allclose(placed.items, table.items, atol=1e-6)
 
 
 def test_choices_described_by_vectors_and_none_of_these():

@@ -22,7 +22,7 @@ LIMIT, LONG = 4, 40
 SUBSET = {"gradients": "subset", "subset": 150}
 
 
-def stream(seed: int = 0) -> spg.StreamedDuels:
+def stream(seed: int = 0) -> spg.Duels:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(N, 2))
     pairs = rng.permuted(np.tile(np.arange(N), (T, 1)), axis=1)[:, :2]
@@ -31,7 +31,7 @@ def stream(seed: int = 0) -> spg.StreamedDuels:
     return spg.stream_duels(spg.Duels(x, winners, losers))
 
 
-def build(duels: spg.StreamedDuels | None = None, **more: Any) -> spg.StreamedGP:
+def build(duels: spg.Duels | None = None, **more: Any) -> spg.StreamedGP:
     settings: dict[str, Any] = {
         "kernel": gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0]),
         "inducing_variable": np.random.default_rng(7).normal(size=(M, 2)),

@@ -20,7 +20,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.io.streams import ItemTable
+from sparse_prefgp.data.items import Items
 from sparse_prefgp.models.streaming import cluster, rounds
 from sparse_prefgp.models.streaming.gaussian import numbers_of
 from sparse_prefgp.support.machine import usable_cores
@@ -309,11 +309,15 @@ def test_duels_that_cannot_be_sent_are_told_before_anything_is_started(duels) ->
     (chunk,) = stream.chunks(T)
     held = spg.stream_duels(stream.in_memory(chunk))
     pairs = tf.data.Dataset.from_tensor_slices(
-        {"winner": chunk.side(0), "loser": chunk.side(1), "count": chunk.events.counts.astype(int)}
+        {
+            "winner": chunk.given.pairs[:, 0],
+            "loser": chunk.given.pairs[:, 1],
+            "count": chunk.given.counts.astype(int),
+        }
     )
     for duels_, words in (
         (held, "duels in memory" + apart("scheduler", "held_here")),
-        (spg.stream_duels(pairs, stream.items.features), "leave the scheduler out"),
+        (spg.stream_duels(pairs, stream.items), "leave the scheduler out"),
     ):
         model = spg.StreamedGP(duels_, gpflow.kernels.Matern52(), scheduler="tcp://127.0.0.1:9")
         with pytest.raises(ValueError, match=words):
@@ -344,11 +348,11 @@ def test_a_worker_with_other_items_is_named(duels, workers, tmp_path) -> None:
 
 def test_rounding_of_features_is_no_difference() -> None:
     features = np.random.default_rng(0).normal(size=(N, 2))
-    known = cluster._Items.of(ItemTable(features))
-    assert known.equals(cluster._Items.of(ItemTable(features * (1.0 + 1e-14))))
-    assert not known.equals(cluster._Items.of(ItemTable(features[::-1])))
-    assert not known.equals(cluster._Items.of(ItemTable(features, tuple(range(N)))))
-    assert not known.equals(cluster._Items.of(ItemTable(features[:-1])))
+    known = cluster._Items.of(Items(features))
+    assert known.equals(cluster._Items.of(Items(features * (1.0 + 1e-14))))
+    assert not known.equals(cluster._Items.of(Items(features[::-1])))
+    assert not known.equals(cluster._Items.of(Items(features, tuple(range(N)))))
+    assert not known.equals(cluster._Items.of(Items(features[:-1])))
 
 
 def test_progress_is_told_and_a_deleted_model_leaves_nothing(duels, workers) -> None:

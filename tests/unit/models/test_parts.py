@@ -60,7 +60,7 @@ class Case:
             folder / "inline", pd.DataFrame({**inline, "count": self.counts[keep]})
         )
 
-    def stream(self, schema: str) -> spg.StreamedDuels:
+    def stream(self, schema: str) -> spg.Duels:
         if schema == "ids":
             return spg.stream_duels(self.by_ids, self.items)
         return spg.stream_duels(self.inline, standardise=False)
@@ -180,13 +180,14 @@ def test_no_chunk_and_no_part_cuts_a_block(case: Case) -> None:
     for parts in (1, 2, 5, len(set(labels))):
         cut = stream.cut(parts)
         assert sum(part.num_rows for part in cut) == T
-        assert len({b for part in cut for b in np.unique(part.blocks)}) == len(set(labels))
-        assert sum(len(np.unique(part.blocks)) for part in cut) == len(set(labels))
-        for part in cut:
-            chunks = list(part.chunks(8))
-            np.testing.assert_array_equal(np.concatenate([c.blocks for c in chunks]), part.blocks)
-            assert all(len(c.events.counts) <= 8 or len(set(c.blocks)) == 1 for c in chunks)
-            assert all(a.blocks[-1] < b.blocks[0] for a, b in pairwise(chunks))
+        of_part = [part.batches.blocks.numbers for part in cut]
+        assert len({b for blocks in of_part for b in np.unique(blocks)}) == len(set(labels))
+        assert sum(len(np.unique(blocks)) for blocks in of_part) == len(set(labels))
+        for part, blocks in zip(cut, of_part, strict=True):
+            chunks = [chunk.given.block.numbers for chunk in part.chunks(8)]
+            np.testing.assert_array_equal(np.concatenate(chunks), blocks)
+            assert all(len(chunk) <= 8 or len({*chunk}) == 1 for chunk in chunks)
+            assert all(a[-1] < b[0] for a, b in pairwise(chunks))
 
 
 @pytest.mark.parametrize(
@@ -564,7 +565,7 @@ def test_what_cannot_be_streamed_is_told_in_one_sentence(
 def test_more_parts_than_duels_are_refused(case: Case) -> None:
     with pytest.raises(ValueError, match="a part without duels"):
         case.streamed("ids", spg.VFE(), parts=T + 1).infer()
-    with pytest.raises(ValueError, match="duels is of type Duels"):
+    with pytest.raises(ValueError, match="The duels are in memory; make a PreferenceGP"):
         spg.StreamedGP(case.whole("ids", spg.VFE()).duels, gpflow.kernels.Matern52())
 
 

@@ -156,8 +156,8 @@ def test_parts_are_sent_to_other_processes(placed: Placed) -> None:
         one, other = (
             next(iter(each.chunks(T))) for each in (part, pickle.loads(pickle.dumps(part)))
         )
-        np.testing.assert_array_equal(one.events.sides, other.events.sides)
-        np.testing.assert_array_equal(one.events.covariates, other.events.covariates)
+        np.testing.assert_array_equal(one.given.sides, other.given.sides)
+        np.testing.assert_array_equal(one.given.covariates, other.given.covariates)
 
 
 def test_contexts_never_seen_are_scored(placed: Placed, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Said:
         )
         self.z = rng.normal(size=(5, 2))
 
-    def stream(self, source: str = "files") -> spg.StreamedDuels:
+    def stream(self, source: str = "files") -> spg.Duels:
         if source == "memory":
             return spg.stream_duels(self.duels)
         given: Any = self.folder
@@ -78,7 +78,7 @@ class Said:
         return moved(spg.PreferenceGP(self.duels, engine=engine, **self.settings(**more)))
 
     def streamed(
-        self, source: str | spg.StreamedDuels = "files", parts: int = 1, **more: Any
+        self, source: str | spg.Duels = "files", parts: int = 1, **more: Any
     ) -> spg.StreamedGP:
         engine = spg.PartitionedEP(parts=parts, tolerance=SOLVER)
         settings = {"chunk": 37} | self.settings(**more)
@@ -222,7 +222,7 @@ def test_part_of_a_stream_knows_its_own_judges(said: Said) -> None:
     )
     assert set(model.duels.group_names) == set(used) < set(said.frame["judge"])
     (chunk,) = model.stream.chunks(T)
-    assert list(chunk.events.judge.labels) == list(said.frame["judge"].iloc[100:104])
+    assert list(chunk.given.judge.labels) == list(said.frame["judge"].iloc[100:104])
     names = model.coefficients().names
     assert len(names) == 2 + len(used)
     with pytest.warns(UserWarning, match="is unknown to the model"):

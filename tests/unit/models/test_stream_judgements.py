@@ -54,7 +54,7 @@ class Judged:
         self.inline = folder / "inline.parquet"
         pd.DataFrame({**inline, **judged}).to_parquet(self.inline, index=False)
 
-    def stream(self, source: str) -> spg.StreamedDuels:
+    def stream(self, source: str) -> spg.Duels:
         if source == "ids":
             return spg.stream_duels(self.by_ids, self.items, weights="trust")
         if source == "inline":

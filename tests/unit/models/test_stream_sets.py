@@ -122,22 +122,23 @@ def test_cases_in_parts(name: str, row: str) -> None:
 def test_no_chunk_and_no_part_cuts_a_set() -> None:
     stream = spg.stream_duels(spg.Duels.from_events(ITEMS, MIXED))
     of_each = MIXED.sites * MIXED.counts  # z of every copy
-    assert stream.num_sites == of_each.sum() > stream.num_rows == len(MIXED)
+    assert stream.batches.num_sites == of_each.sum() > stream.num_rows == len(MIXED)
     for parts, size in itertools.product((1, 2, 3, 7), (1, 4, 9, 100)):
         cut = stream.cut(parts)
         chunks = [chunk for part in cut for chunk in part.chunks(size)]
-        assert sum(part.num_sites for part in cut) == stream.num_sites
-        found = chunks[0].events.followed_by(*(chunk.events for chunk in chunks[1:]))
+        assert sum(part.batches.num_sites for part in cut) == stream.batches.num_sites
+        first, *others = (chunk.given for chunk in chunks)
+        found = first.followed_by(*others)
         for name in ("sides", "offsets", "kind", "counts", "ordered"):
             np.testing.assert_array_equal(getattr(found, name), getattr(MIXED.in_order(), name))
 
 
 def test_other_answers_than_before_are_noticed() -> None:
     """The middle of a ranking is in the checksum too."""
-    stream = spg.stream_duels(spg.Duels.from_events(ITEMS, MIXED))
+    stream = spg.stream_duels(spg.Duels.from_events(ITEMS, MIXED)).batches
     sides = MIXED.sides.copy()
     sides[4] = 4  # the second of 3, 2, 0
-    other = spg.stream_duels(spg.Duels.from_events(ITEMS, MIXED.saying(sides)))
+    other = spg.stream_duels(spg.Duels.from_events(ITEMS, MIXED.saying(sides))).batches
     assert stream.scan.digests != other.scan.digests
     with pytest.raises(ValueError, match="other duels"):
         list(replace(stream, source=other.source).chunks(5))
