@@ -97,10 +97,10 @@ def evaluate(
     :param duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or
         `Duels`, also of sets, whose groups count if the model has noise by group. A folder of
         Parquet files is read in chunks, and so is one file for a model whose duels had features of
-        their own; or what `stream_duels` gives. The pairs are not told apart then, nor, without items, what lies
-        outside the range: None. `Duels` that record another transform than the model are converted
-        to its units by way of the raw values; without a recorded one they are taken to be in its
-        units. A table is read by the columns that the model has learned from
+        their own; or what `stream_duels` gives. The pairs are not told apart then, nor, without
+        items, what lies outside the range: None. `Duels` that record another transform than the
+        model are converted to its units by way of the raw values; without a recorded one they are
+        taken to be in its units. A table is read by the columns that the model has learned from
         (`model.duels.roles`), where they are there; the blocks of a `Duels` are its labels of the
         column of blocks. Duels of a block that the model knows are predicted from what the block
         knows too, all others from the inducing values alone.
