@@ -65,10 +65,9 @@ class Totals(Batches):
         :param num_rows: n of the items; None where sides have features of their own.
         :param features: (s, D) of such sides.
         """
-        squares, steps = None, events.covariate_steps
-        if steps is not None:
-            number = float(events.counts[steps[1]].sum())
-            squares = number * np.append(1.0, events.covariate_squares)
+        squares, steps, mean = None, events.covariate_steps, events.covariate_squares
+        if steps is not None and mean is not None:
+            squares = float(events.counts[steps[1]].sum()) * np.append(1.0, mean)
         labels = {}
         for column, codes in events.labels.items():
             place, size = np.maximum(codes.numbers, -1) + 1, 1 + len(codes.names)

@@ -77,8 +77,8 @@ class Stream(Batches):
             return replace(of_all, said=self.said)
         n = None if of_all.comparisons is None else len(of_all.comparisons)
         chunks = (Totals.of(events, n, features) for events, features in self.chunks(READ_ROWS))
-        same = {"squares": of_all.squares, "about_sets": of_all.about_sets}
-        return replace(reduce(Totals.plus, chunks), said=self.said, **same)
+        found = replace(reduce(Totals.plus, chunks), said=self.said, squares=of_all.squares)
+        return replace(found, about_sets=of_all.about_sets)
 
     def part(self, start: int, stop: int) -> Stream:
         """As `Duels.part`."""
