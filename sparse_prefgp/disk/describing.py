@@ -172,8 +172,11 @@ def _streamed(
     items, said, roles = known
     approximation, engine = parts.pop("approximation"), parts.pop("engine")
     numbers = {name: description["duels"].get(name) for name in _SEEN}
-    more = {k: np.array(x) if isinstance(x, list) else x for k, x in numbers.items()}
-    more = {name: x for name, x in more.items() if x is not None}
+    more: dict[str, Any] = {
+        name: np.array(x) if isinstance(x, list) else x
+        for name, x in numbers.items()
+        if x is not None
+    }
     seen = SeenDuels(items, said, arrays["comparisons"], roles=roles, **more)
     parts["terms"] = Terms.of(parts["terms"], seen)  # from here on they know whose they are
     parts["likelihood"] = parts["likelihood"].on(seen)
