@@ -177,8 +177,10 @@ def _streamed(
 ) -> StreamedGP:
     items, said, roles = known_of_duels
     approximation, engine = parts.pop("approximation"), parts.pop("engine")
-    known = {name: description["duels"].get(name) for name in _SEEN}
-    known = {name: np.array(x) if isinstance(x, list) else x for name, x in known.items()}
+    numbers = {name: description["duels"].get(name) for name in _SEEN}
+    known: dict[str, Any] = {
+        name: np.array(x) if isinstance(x, list) else x for name, x in numbers.items()
+    }
     squares = known["covariate_squares"]
     totals = Totals(
         said,

@@ -27,7 +27,7 @@ def upgraded(description: Json, arrays: Arrays) -> Json:
 
     What files of a format have differs, as they came to have more: it is looked for by its name.
     """
-    found = {"mean_function": None, "centre": None, **description}
+    found = {"centre": None, **description}
     streamed = found.get("kind") == STREAMED
     for entry in found["parameters"]:
         entry.setdefault("power", 1.0 if entry["what"] in _OF_JUDGES else None)
@@ -42,12 +42,15 @@ def upgraded(description: Json, arrays: Arrays) -> Json:
     leans = _leans(found)
     found["duels"] = _duels(found, arrays, leans, streamed)
     if "terms" not in found:
-        found |= {"terms": _terms(found, leans), "likelihood": _likelihood(found)}
-    if "inducing_variable" not in found:
         number = found.get("inducing", found.get("inducing_inputs"))
         width = found.get("num_features", arrays["items"].shape[1])
         points = {"parameter": number, "num_features": width}
-        found["inducing_variable"] = None if number is None else points
+        found |= {
+            "mean_function": found.get("mean_function"),
+            "terms": _terms(found, leans),
+            "likelihood": _likelihood(found),
+            "inducing_variable": None if number is None else points,
+        }
     return found
 
 
