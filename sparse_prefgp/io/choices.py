@@ -418,6 +418,9 @@ def _long_form(
     """
     table = made.table
     sets = Sets.of(table, known[0], what)
+    if said.features is not None:  # by the names that they have in the table
+        renamed = {old: new for new, old in made.read_as.columns.items()}
+        said = replace(said, features=[renamed.get(name, name) for name in said.features])
     if items is None:
         table, _ = with_vectors(table, _unless_reserved(table, said, known))
     attributes = [] if items is not None else _attributes(table, said, known, sets)

@@ -77,7 +77,7 @@ class FeatureNames:
     never: Sequence[str] = ()
     """The same; these need not exist."""
     item: str | None = None
-    """The column that says which item a row is of, which is none."""
+    """The column that says which item a row is of, which is none unless it is asked for."""
     order: str | None = None
     """Whether day or month stands first in dates, as `in_iso` takes it."""
 
@@ -108,7 +108,8 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
             )
             check_choice("A feature", name, others, f" ({items.name})")
     wanted = list(dict.fromkeys([*wanted, *items.beside]))
-    used = [c for c in wanted if c not in (*ignored, *names.never, names.item)]
+    none = {*ignored, *names.never, *([names.item] if features is None else ())}
+    used = [c for c in wanted if c not in none]
     texts = tuple(c for c in used if c in items.texts)
     items, vectors = with_vectors(items, [c for c in used if c not in texts])
     plain = [c for c in used if c not in (*vectors, *texts)]

@@ -651,3 +651,22 @@ def test_a_weight_that_differs_within_a_set_is_refused():
     )
     with pytest.raises(ValueError, match="'worth' of the choices frame differs within a set"):
         read_choices(items, long, weights="worth")
+
+
+def test_names_of_alternatives_are_a_feature_where_they_are_asked_for() -> None:
+    """As the modes of transport, of which each has a price that varies."""
+    rng = np.random.default_rng(0)
+    modes = ["air", "bus", "car"]
+    rows = [(i, mode, rng.uniform()) for i in range(9) for mode in modes]
+    table = pd.DataFrame(rows, columns=["choice_set", "alternative", "cost"])
+    table["chosen"] = (table["alternative"] == "bus").astype(int)
+    levels = tuple(f"item_id={mode}" for mode in modes)
+    for features, names in (
+        (None, ("cost",)),
+        (["cost", "alternative"], ("cost", *levels)),
+        (["cost", "item_id"], ("cost", *levels)),
+    ):
+        duels = read_choices(None, table, features=features)
+        assert duels.with_features.feature_names == names
+    with pytest.raises(ValueError, match="The only feature asked for is the id"):
+        read_choices(None, table, features=["alternative"])
