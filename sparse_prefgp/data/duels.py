@@ -263,7 +263,7 @@ class Duels(OfItems, OfLabels):
         """
         known = items if isinstance(items, Items | RawItems) else Items.of(items, **about)
         answers: Answers | Merged | Batches = events
-        if isinstance(known, Items) and isinstance(events, Answers):
+        if isinstance(known, Items) and not isinstance(events, Batches):
             answers = Merged.of(_checked_events(events, known))
         more = {"unused_columns": tuple(unused_columns), "roles": columns_of_roles(roles or {})}
         duels = cls.__new__(cls)
