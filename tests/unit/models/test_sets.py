@@ -430,7 +430,6 @@ def test_what_sets_cannot_go_with() -> None:
     model = mixed(spg.VFE())
     for ask in (
         lambda: model.duels.winners,
-        lambda: spg.evaluate(model, model.duels),
         lambda: linear_probit(model.duels),
     ):
         with pytest.raises(ValueError, match="sets"):
