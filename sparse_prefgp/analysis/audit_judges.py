@@ -84,6 +84,7 @@ class Reversals(Family):
     """
 
     kind, how, unit = "reversed", COUNTED, "agreement with others"
+    by_itself = False
     advises = (
         "Look whether the sides of {} were swapped, and turn these votes round or leave them out: "
         "the noise lets expect an agreement of {:.0%}."

@@ -29,11 +29,15 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 REVERSED = Reversals.kind
 
 
-def discoveries(p: FloatArray, level: float) -> IntArray:
-    """Which of p (k,) are discoveries at a level (Benjamini & Hochberg 1995); NaN are no tests."""
+def discoveries(p: FloatArray, level: float, before: int = 0) -> IntArray:
+    """Which of p (k,) are discoveries at a level (Benjamini & Hochberg 1995); NaN are no tests.
+
+    :param before: so many more are discoveries already, and no longer among p.
+    """
     asked = np.flatnonzero(np.isfinite(p))
     order = asked[np.argsort(p[asked], kind="stable")]
-    below = p[order] <= level * np.arange(1, len(order) + 1) / max(len(order), 1)
+    rank, tests = before + np.arange(1, len(order) + 1), before + len(order)
+    below = p[order] <= level * rank / max(tests, 1)
     last = np.flatnonzero(below)
     return order[: last[-1] + 1] if len(last) else order[:0]
 
@@ -65,9 +69,13 @@ class AuditRun:
             else:
                 return found
             family, tests = strongest
-            for test in tests if family.at_once else tests[:1]:
-                found.append(family.finding(test, level))
-                self._settle(family, test)
+            while tests:
+                found.append(family.finding(tests[0], level))
+                self._settle(family, tests[0])
+                if not family.by_itself:
+                    break
+                self._ask([family])
+                tests = self._discoveries(family)
 
     def _ask(self, families: Sequence[Family]) -> None:
         for family in families:
@@ -82,7 +90,7 @@ class AuditRun:
 
     def _strongest(self, families: Sequence[Family]) -> tuple[Family, list[int]] | None:
         """The family with the strongest finding, and its discoveries, strongest first."""
-        found = ((family, discoveries(family.p, self._level).tolist()) for family in families)
+        found = ((family, self._discoveries(family)) for family in families)
 
         def weakness(one: tuple[Family, list[int]]) -> tuple[bool, float]:
             family, tests = one
@@ -91,6 +99,11 @@ class AuditRun:
             return not first, float(family.p[tests[0]]) * int(np.isfinite(family.p).sum())
 
         return min((one for one in found if one[1]), key=weakness, default=None)
+
+    def _discoveries(self, family: Family) -> list[int]:
+        """Of a family, strongest first, next to those that are settled."""
+        before = sum(one is family for one, _, _ in self.settled)
+        return discoveries(family.p, self._level, before).tolist()
 
     def _settle(self, family: Family, test: int) -> None:
         self.settled.append((family, test, family.column(test)))

@@ -505,3 +505,23 @@ def test_a_few_votes_are_a_board_too(t: int) -> None:
     found = spg.audit(fitted(table), table, date="day", category="category", by="kind")
     assert found.findings == ()
     assert any(one.told.startswith("fewer: ") for one in found.looked_at)
+
+
+def with_one_who_ties(seed: int, share: float) -> tuple[pd.DataFrame, spg.PreferenceGP]:
+    """A board of three judges, of whom the last calls a share of his votes a tie whatever they
+    are, and its model, which knows his margin."""
+    table = battles(seed)
+    table = table[table["judge"].isin([f"judge {i}" for i in range(3)])].reset_index(drop=True)
+    drawn = np.random.default_rng(9).random(len(table)) < share
+    table["tie"] |= drawn & (table["judge"] == "judge 2")
+    model = fitted(table)
+    factors = [5.0 if name == "judge 2" else 1.0 for name in model.duels.group_names or ()]
+    model.likelihood.cut_scale.assign(factors)
+    return table, model
+
+
+def test_one_who_ties_makes_no_others_findings() -> None:
+    """Next to a margin that is his too, theirs would be too small."""
+    _, model = with_one_who_ties(1, 0.9)
+    found = spg.audit(model).findings
+    assert {one.about for one in found if one.kind in ("tie", "careless")} == {"judge 2"}
