@@ -26,8 +26,8 @@ from sparse_prefgp.analysis.audit_families import (
     Pairs,
     Round,
 )
-from sparse_prefgp.analysis.audit_judges import Margins, Noises, Reversals
-from sparse_prefgp.analysis.audit_result import CLEAN, NOT_ASKED, Audit, LookedAt
+from sparse_prefgp.analysis.audit_judges import Margins, Noises, Reversals, TieAll
+from sparse_prefgp.analysis.audit_result import CLEAN, DECIDING, NOT_ASKED, Audit, LookedAt
 from sparse_prefgp.analysis.audit_run import AuditRun, refitted
 from sparse_prefgp.analysis.board_votes import LeanOfVotes, Votes
 from sparse_prefgp.analysis.one_step import Board
@@ -35,7 +35,7 @@ from sparse_prefgp.analysis.verdict_scores import NoCommonNoise
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.slices import DAYS_A_YEAR, days_of
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
 from sparse_prefgp.support.checks import check_choice, check_shape, level_of_interval
 from sparse_prefgp.support.randomness import generator
 from sparse_prefgp.support.words import some_of, spelling
@@ -79,14 +79,23 @@ def audit(
     level, rng = level_of_interval(level), generator(rng)
     votes = Votes.of(model)
     columns = _Columns(model.at_mode.duels, battles, len(votes.ahead))
-    nobody = np.zeros(0 if votes.judge is None else len(votes.judge.names), dtype=bool)
-    first = Round(Board.of(votes), nobody, nobody)
+    first = Round(Board.of(votes), *_own(votes))
     families, unasked = _families(first, columns, date, category, by, side, rng)
     run = AuditRun(first, families)
     findings = refitted(model.at_mode, votes, run, run.findings(level), level)
     counts = [run.told(family) for family in families]
     strongest_first = tuple(sorted(findings, key=lambda one: one.p))
     return Audit(strongest_first, (*counts, *unasked, *_counted_checks(votes)), level)
+
+
+def _own(votes: Votes) -> tuple[BoolArray, BoolArray]:
+    """The judges who have no part in the common noise, and in the common margin, (J,) each: of the
+    margin those who called many things a tie, and nothing else, which has no likeliest value."""
+    if votes.judge is None:
+        return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
+    size = len(votes.judge.names)
+    many = np.bincount(votes.judge.numbers, votes.counts, size) >= FEWEST_VOTES
+    return np.zeros(size, dtype=bool), many & votes.tie_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +191,8 @@ def _families(
     else:
         families.append(ByKind(votes, kinds))
     families += _of_judges(first, place, cannot)
+    if not any(isinstance(family, TieAll) for family in families):
+        unasked += _tie_all(votes)
     years = columns.years(date)
     if years is None:
         cannot("drift", "the votes are not dated (date=)")
@@ -238,12 +249,23 @@ def _of_judges(first: Round, place: int | None, cannot: Any) -> list[Family]:
         for what in ("careless", "tie", "reversed"):
             cannot(what, "the votes tell no common noise and margin of the judges")
         return families
-    families.append(Noises(judge, votes.margin is not None))
+    of_each = [Noises(judge, votes.margin is not None)]
     if votes.margin is None:
         cannot("tie", "there are no ties")
     else:
-        families.append(Margins(judge, True))
-    return [*families, Reversals(judge)]
+        of_each.append(Margins(judge, True))
+    for family in of_each:  # of ties alone neither is known
+        family.settled |= {*np.flatnonzero(first.own_margin).tolist()}
+    tie_all = [TieAll(judge, votes.tie_all)] * bool(votes.tie_all.any())
+    return [*families, *of_each, *tie_all, Reversals(judge)]
+
+
+def _tie_all(votes: Votes) -> list[LookedAt]:
+    """Judges who called everything a tie, where nobody else says how rare that is."""
+    if votes.judge is None or not votes.tie_all.any():
+        return []
+    names = [str(votes.judge.names[i]) for i in np.flatnonzero(votes.tie_all)]
+    return [LookedAt(DECIDING, 0, len(names), f"called everything a tie: {some_of(names)}")]
 
 
 def _counted_checks(votes: Votes) -> list[LookedAt]:

@@ -30,6 +30,7 @@ FALSE = 0.01
 MOST_REFITTED = 5
 FITTED, REFITTED, ONE_STEP, COUNTED = "fitted", "refitted", "one step", "counted"
 CLEAN, NOT_ASKED = "clean", "not asked"
+DECIDING = "judges who decided a vote"
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ class Audit(Result):
                 looked = f"all {asked} things that were looked at are clean"
             else:  # what is counted, and not tested
                 looked += ", the others are counted and named below"
+            untested = [one.told for one in self.looked_at if one.what == DECIDING]
+            if untested:
+                return f"No test could be made of judges who {untested[0]}; {looked}{rest}"
             return f"Nothing was found that bends the board: {looked}{rest}"
         number, kinds = len(self.findings), Counter(one.kind for one in self.findings)
         words = [f"{what} ({kinds[kind]})" for kind, what in KINDS.items() if kind in kinds]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -518,6 +519,29 @@ def with_one_who_ties(seed: int, share: float) -> tuple[pd.DataFrame, spg.Prefer
     factors = [5.0 if name == "judge 2" else 1.0 for name in model.duels.group_names or ()]
     model.likelihood.cut_scale.assign(factors)
     return table, model
+
+
+@pytest.mark.parametrize("tied", [1, 2, 3])
+def test_judges_who_tie_all_are_findings(tied: int) -> None:
+    """They leave the noise and the margin of the others to be asked about."""
+    table = battles(1)
+    table = table[table["judge"].isin([f"judge {i}" for i in range(3)])].reset_index(drop=True)
+    table["tie"] |= table["judge"].str[-1].astype(int) < tied
+    found = spg.audit(fitted(table))
+    looked_at = {one.what: one for one in found.looked_at}
+    if tied == 3:
+        assert found.findings == () and found.conclusion.startswith(
+            "No test could be made of judges who called everything a tie: judge "
+        )
+        assert looked_at["judges who decided a vote"].findings == 3
+        return
+    ties = [one for one in found.findings if one.kind == "tie"]
+    assert {one.about for one in ties} == {f"judge {i}" for i in range(tied)}
+    for one in ties:
+        assert (one.size, one.unit, one.how) == (1.0, "share of ties", "counted")
+        assert re.search(r"or leave the votes of judge \d out: [12]\d% of ties were", one.advice)
+    assert not [one for one in found.findings if one.kind == "careless"]
+    assert looked_at["careless: noise of each of 3 judges"].tests == (2 if tied == 1 else 0)
 
 
 def test_one_who_ties_makes_no_others_findings() -> None:
