@@ -16,6 +16,7 @@ from sparse_prefgp.analysis.audit_result import (
     FALSE,
     MOST_REFITTED,
     NOT_ASKED,
+    NOT_CLEAN,
     REFITTED,
     Finding,
     LookedAt,
@@ -40,6 +41,12 @@ def discoveries(p: FloatArray, level: float, before: int = 0) -> IntArray:
     below = p[order] <= level * rank / max(tests, 1)
     last = np.flatnonzero(below)
     return order[: last[-1] + 1] if len(last) else order[:0]
+
+
+def of_all(p: FloatArray) -> float:
+    """The smallest level at which any of p (k,) is a discovery; 1 of no tests."""
+    asked = np.sort(p[np.isfinite(p)])
+    return float(min(1.0, np.min(asked * len(asked) / np.arange(1, len(asked) + 1), initial=1.0)))
 
 
 class AuditRun:
@@ -123,7 +130,9 @@ class AuditRun:
         if not tests:
             reason = f"{NOT_ASKED}: nothing has {FEWEST_VOTES} votes"
             return LookedAt(family.what, 0, None, reason)
-        return LookedAt(family.what, tests, found, "" if found else CLEAN)
+        p = of_all(family.p)
+        nothing = CLEAN if p >= NOT_CLEAN else f"no finding (p {p:.1g})"
+        return LookedAt(family.what, tests, found, "" if found else nothing)
 
 
 def refitted(

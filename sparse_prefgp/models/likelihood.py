@@ -291,9 +291,11 @@ class Probit(gpflow.Module):
         """
         if self.noise_ratio is None:
             return ONE_NOISE
-        noise = _prior_of(self.noise_ratio, "noise_ratio")
+        noise = prior_of_ratios(self.noise_ratio, "noise_ratio")
         scale = self.cut_scale if with_cuts else None
-        return ratios_of_unknown(*noise, None if scale is None else _prior_of(scale, "cut_scale"))
+        return ratios_of_unknown(
+            *noise, None if scale is None else prior_of_ratios(scale, "cut_scale")
+        )
 
     def __repr__(self) -> str:
         return described_by(self)
@@ -477,13 +479,13 @@ def _warn_of_one_grade(duels: Duels) -> None:
     if alone.size:
         who = some_of([repr(names[i]) for i in alone], _NAMED)
         warnings.warn(
-            f"The {agreeing(alone.size, 'judge', 'judges')} {who} {said}, so that the prior decides "
-            f"the scale of {agreeing(alone.size, 'his', 'their')} {scaled}.",
+            f"The {agreeing(alone.size, 'judge', 'judges')} {who} {said}, so that the prior "
+            f"decides the scale of {agreeing(alone.size, 'his', 'their')} {scaled}.",
             stacklevel=4,
         )
 
 
-def _prior_of(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
+def prior_of_ratios(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
     """Mean and sd of log r."""
     prior, distributions = parameter.prior, tfp.distributions
     free = parameter.prior_on is gpflow.base.PriorOn.UNCONSTRAINED

@@ -24,7 +24,7 @@ from sparse_prefgp.analysis.audit_columns import (
 )
 from sparse_prefgp.analysis.audit_families import LeftOut, Round
 from sparse_prefgp.analysis.audit_result import KINDS, REFITTED
-from sparse_prefgp.analysis.audit_run import discoveries, with_columns
+from sparse_prefgp.analysis.audit_run import discoveries, of_all, with_columns
 from sparse_prefgp.analysis.board_votes import Votes
 from sparse_prefgp.analysis.judges import judges
 from sparse_prefgp.analysis.one_step import Board
@@ -287,6 +287,21 @@ def test_discoveries() -> None:
     assert discoveries(p, 0.05).tolist() == [2, 4, 0]
     assert discoveries(p, 0.02).tolist() == [2]
     assert discoveries(np.array([np.nan]), 0.05).tolist() == []
+
+
+def test_what_is_no_finding_may_not_be_clean() -> None:
+    """An interval of 90 % without 0 does not stand next to the word."""
+    assert of_all(np.array([0.04, np.nan, 0.5])) == pytest.approx(0.08)
+    assert of_all(np.array([0.03, 0.02, 0.04])) == pytest.approx(0.04)
+    assert of_all(np.array([np.nan])) == 1.0
+    table = battles()
+    table["side"] = np.where(np.arange(T) % 56 < 30, 1.0, -1.0)
+    found = spg.audit(fitted(table, terms=[]))
+    (side,) = (one for one in found.looked_at if one.what.startswith("side: "))
+    assert side.findings == 0 and re.fullmatch(r"no finding \(p 0\.0\d+\)", side.told)
+    clean = sum(one.told == "clean" for one in found.looked_at)
+    assert f" {clean} of " in found.conclusion and clean < len(found.looked_at)
+    assert "over all tests of its line" in str(found)
 
 
 def test_effects_of_categories_are_asked_without_their_prior() -> None:
