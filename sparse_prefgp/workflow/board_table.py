@@ -373,7 +373,7 @@ def odd_of(battles: Battles, table: Duels) -> list[str]:
 def _repeated(battles: Battles, table: Duels) -> list[str]:
     """On votes that may be copies of others, as far as columns can tell a second look apart."""
     roles = battles.roles
-    if roles.date is None and (roles.judge is None or roles.task is None):
+    if roles.task is None:
         return []
     said, covariates = table.given, table.given.covariate_differences
     named = {what: name for what, name in vars(roles).items() if name is not None}
@@ -386,7 +386,8 @@ def _repeated(battles: Battles, table: Duels) -> list[str]:
     says = agreeing(number, "repeats an earlier one", "repeat earlier ones")
     return [
         f"{counted(number, 'vote')} {says}, in models, verdict, {and_so(named)}, and "
-        f"{agreeing(number, 'counts', 'count')} again; leave copies out."
+        f"{agreeing(number, 'counts', 'count')} again; "
+        f"{agreeing(number, 'it may be a copy', 'they may be copies')}, to be left out."
     ]
 
 
