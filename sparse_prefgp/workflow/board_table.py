@@ -25,12 +25,15 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.options import several
-from sparse_prefgp.support.words import agreeing, and_so, counted, shortened, some_of
+from sparse_prefgp.support.words import agreeing, and_so, counted, shortened, some_of, squeezed
 from sparse_prefgp.workflow.fit_sources import Sources
 
 # A board of a category takes so many battles at least, on average; and so many have a board each.
 LEAST_BATTLES, MOST_CATEGORIES = 10, 50
 _NAMED = 5
+# Columns of these names have dates even where they hold small numbers; of others those from
+# `LEAST_DATE` on are dates such as 20240131, or seconds since 1970.
+SURELY_DATES, LEAST_DATE = ("date", "day", "timestamp"), 1e7
 # Of values of a style, so many may be 0 and be something of their own.
 MOST_EMPTY = 0.2
 
@@ -97,10 +100,11 @@ class Battles:
         header = Header(table.frame.columns)
         table, style, empty = _with_empty(table, style)
         style, alike = _varying(table, style)
-        besides = [*style, *given.get("sides", ()), given.get("outcome")]
+        durations, lasting = _durations(table, header) if asked.get("date") is None else ([], ())
+        besides = [*style, *given.get("sides", ()), given.get("outcome"), *durations]
         roles = Roles.of(header, asked, [name for name in besides if name])
         roles, undated = _dated(table, roles, asked.get("date"))
-        made = cls(table, roles, style, given, by, (*empty, *alike, *undated))
+        made = cls(table, roles, style, given, by, (*empty, *alike, *lasting, *undated))
         made._check_kinds()
         made._refuse_empty(roles.judge, "--judge none (judge='none')")
         category = roles.category
@@ -231,6 +235,23 @@ class Battles:
         if category is not None and found.labels(category) < 2:
             found = replace(found, roles=replace(self.roles, category=None))
         return found
+
+
+def _durations(table: Table, header: Header) -> tuple[list[str], tuple[str, ...]]:
+    """Columns that may be called as dates are but hold numbers too small to be such for sure, as of
+    seconds that an answer took, and a sentence on each."""
+    found, notes = [], []
+    for column in header.every(*USUAL_NAMES["date"]):
+        if squeezed(column) in SURELY_DATES:
+            continue
+        numbers = require_pandas().to_numeric(table.frame[column], errors="coerce")
+        if numbers.notna().all() and len(numbers) and (least := numbers.min()) < LEAST_DATE:
+            found.append(column)
+            notes.append(
+                f"The column {column!r} has numbers such as {least:g} and is not taken for dates; "
+                f"say so if they are (--date {column})."
+            )
+    return found, tuple(notes)
 
 
 def _dated(table: Table, roles: Roles, asked: str | None) -> tuple[Roles, tuple[str, ...]]:

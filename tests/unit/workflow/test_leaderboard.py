@@ -303,6 +303,24 @@ def test_dates_of_any_form_are_days(dates: list[Any]) -> None:
     np.testing.assert_array_equal(opened.days(table.tail(3)), [19754, 19753, 19754])
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "taken"),
+    [
+        ("time", 35.2, False),
+        ("time", 1500.0, False),
+        ("tstamp", 1683241000.5, True),
+        ("day", 19_754.5, True),
+    ],
+)
+def test_small_numbers_are_dates_where_it_is_said(name: str, number: float, taken: bool) -> None:
+    table = battles(20)
+    table[name] = number + np.arange(20)
+    opened = Battles.opened(table, (), {}, Form())
+    assert opened.roles.date == (name if taken else None)
+    assert any("not taken for dates" in note for note in opened.notes) is not taken
+    assert Battles.opened(table, (), {"date": name}, Form()).roles.date == name
+
+
 def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
