@@ -38,7 +38,7 @@ from sparse_prefgp.data.slices import DAYS_A_YEAR, days_of
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 from sparse_prefgp.support.checks import check_choice, check_shape, level_of_interval
 from sparse_prefgp.support.randomness import generator
-from sparse_prefgp.support.words import some_of, spelling
+from sparse_prefgp.support.words import shortened, some_of, spelling
 
 
 def audit(
@@ -184,6 +184,8 @@ def _families(
     else:
         cannot("style", "the board has no covariate of style")
     kinds = columns.labels("by", by)
+    if kinds is not None:
+        _check_kinds(votes, kinds, place)
     if kinds is None:
         cannot("side by kind", "no column of kinds, such as those of judges (by=)")
     elif len(kinds.names) < 2 or not votes.covariate_names:
@@ -222,11 +224,35 @@ def _families(
         cannot("duplicate", "there are no ties")
     else:
         families.append(Duplicates(votes, pairs, rng))
-    if votes.judge is None and categories is None:
+    groups = [codes for codes in (votes.judge, categories) if codes is not None]
+    if not groups:
         cannot("left out", "nobody knows who judged, or in which category")
+    elif all(len(codes.names) < 2 for codes in groups):
+        cannot("left out", "all votes are of one judge or one category")
     else:
         families.append(LeftOut(votes, votes.judge, categories))
     return families, unasked
+
+
+def _check_kinds(votes: Votes, kinds: Codes, place: int | None) -> None:
+    """Refuse kinds that say who met or who won: of them nothing can be asked.
+
+    :param place: of the covariate of the side; None where there is none.
+    :raises ValueError: they do.
+    """
+    labels, says = {*map(str, kinds.names)}, ""
+    if labels <= {*map(str, votes.names)}:
+        says = "names models"
+    elif place is not None:
+        first = np.where(votes.tied, 0.0, np.sign(votes.covariates[:, place]))
+        verdicts = {*zip(kinds.numbers.tolist(), first.tolist(), strict=True)}
+        if len(verdicts) == len(labels) > 1 and len({*first.tolist()}) > 1:
+            says = "says who won"
+    if says:
+        raise ValueError(
+            f"by {says}, such as {shortened(kinds.names[0])}; give a column that is known before a "
+            "vote is cast, such as the kind of its judge."
+        )
 
 
 def _of_judges(first: Round, place: int | None, cannot: Any) -> list[Family]:
@@ -283,11 +309,12 @@ def _counted_checks(votes: Votes) -> list[LookedAt]:
     def of_models(which: Any) -> list[str]:
         return [str(names[i]) for i in np.flatnonzero(which)]
 
+    enough = f"models with {FEWEST_VOTES} battles or more"
     listed: list[tuple[str, list[str], str]] = [
         ("battles link all models", of_models(alone), "the prior alone compares with the others: "),
         ("models that won a battle", of_models(wins == 0), "never won: "),
         ("models that lost a battle", of_models(losses == 0), "never lost: "),
-        (f"models with {FEWEST_VOTES} battles", of_models(battles < FEWEST_VOTES), "fewer: "),
+        (enough, of_models(battles < FEWEST_VOTES), "fewer: "),
         ("names of models that look alike", spelt, "perhaps one model: "),
     ]
     return [

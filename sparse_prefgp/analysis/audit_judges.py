@@ -32,6 +32,7 @@ class Noises(Family):
 
     kind, unit = "careless", "times the noise variance of others"
     advises = "Look at the votes of {}, or leave them out: they say little."
+    unasked = f"no two judges have {FEWEST_VOTES} votes that are not all ties"
     of_judges = True
     which: ClassVar[int] = 0
 

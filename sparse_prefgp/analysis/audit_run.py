@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sparse_prefgp.analysis.audit_families import FEWEST_VOTES, Family, LeftOut, Round, Size
+from sparse_prefgp.analysis.audit_families import Family, LeftOut, Round, Size
 from sparse_prefgp.analysis.audit_judges import Noises, Reversals
 from sparse_prefgp.analysis.audit_result import (
     CLEAN,
@@ -128,8 +128,7 @@ class AuditRun:
         tests = self.tests[asked]
         found = sum(one is family for one, _, _ in self.settled)
         if not tests:
-            reason = f"{NOT_ASKED}: nothing has {FEWEST_VOTES} votes"
-            return LookedAt(family.what, 0, None, reason)
+            return LookedAt(family.what, 0, None, f"{NOT_ASKED}: {asked.unasked}")
         p = of_all(family.p)
         nothing = CLEAN if p >= NOT_CLEAN else f"no finding (p {p:.1g})"
         return LookedAt(family.what, tests, found, "" if found else nothing)

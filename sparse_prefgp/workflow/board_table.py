@@ -133,23 +133,16 @@ class Battles:
         :raises ValueError: what `read` raises; answers about sets; fewer than two models.
         """
         judge, category = self.roles.judge, self.roles.category
-        found = Sources(
-            answers=self.table,
-            covariate=self.style,
-            noise_by=judge,
-            lean_by=f"{judge}:{SIDE}" if self.has_judges else None,
-            context=() if category is None else (category,),
-            **self.form,
-        ).table("duels")
+        try:
+            found = self._read()
+        except ValueError:
+            self._refuse_roles()  # which may be why
+            raise
         sets = found.given.has_sets and f"{found.given.noun} of sets (in {self.table.name})"
         together.check(leaderboard=True, sets=sets)
         if found.read_as is None:
             return found
-        read = next((x for x, name in found.read_as.columns.items() if name == self.by), None)
-        if read is not None:
-            raise ValueError(
-                f"The column {self.by!r} of kinds is read as the {read}; choose another (--by)."
-            )
+        self._refuse_read(found.read_as.columns)
         told = [
             f"{role.capitalize()}: {column} ({self._extent(column)})"
             for role, column in vars(self.roles).items()
@@ -163,7 +156,46 @@ class Battles:
             told.append("One judge: his noise and lean are those of the board")
         named = {*vars(self.roles).values(), self.by}
         unused = tuple(x for x in found.read_as.unused if x not in named)
-        return found.replacing(read_as=replace(found.read_as.noting(*told), unused=unused))
+        columns = {
+            what: name
+            for what, name in found.read_as.columns.items()
+            if not {*name.split(" and ")} <= {*unused}
+        }
+        read_as = replace(found.read_as.noting(*told), columns=columns, unused=unused)
+        return found.replacing(read_as=read_as)
+
+    def _read(self) -> Duels:
+        judge, category = self.roles.judge, self.roles.category
+        return Sources(
+            answers=self.table,
+            covariate=self.style,
+            noise_by=judge,
+            lean_by=f"{judge}:{SIDE}" if self.has_judges else None,
+            context=() if category is None else (category,),
+            **self.form,
+        ).table("duels")
+
+    def _refuse_roles(self) -> None:
+        """Refuse what is read as a side or the verdict, where the battles can be read without.
+
+        :raises ValueError: a column is.
+        """
+        try:
+            plain = replace(self, roles=Roles(), by=None)._read()
+        except ValueError:
+            return
+        if plain.read_as is not None:
+            self._refuse_read(plain.read_as.columns)
+
+    def _refuse_read(self, columns: Mapping[str, str]) -> None:
+        read = {name: what for what, name in columns.items()}
+        for role, column in {**vars(self.roles), "kinds": self.by}.items():
+            if column in read and read[column] != role:
+                option = "--by" if role == "kinds" else f"--{role}"
+                raise ValueError(
+                    f"The column {column!r} of {role} is read as the {read[column]}; choose "
+                    f"another ({option})."
+                )
 
     @property
     def has_judges(self) -> bool:

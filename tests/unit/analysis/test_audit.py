@@ -441,6 +441,11 @@ def test_what_is_no_board_is_refused() -> None:
         spg.audit(model, category=["code"])
     with pytest.raises(ValueError, match="give a PreferenceGP"):
         spg.audit(3)
+    said = np.where(table["tie"], "tie", np.where(table["side"] > 0, "model_a", "model_b"))
+    with pytest.raises(ValueError, match=r"by says who won, such as .*; give a column that is"):
+        spg.audit(model, by=said)
+    with pytest.raises(ValueError, match="by names models, such as"):
+        spg.audit(model, table, by="winner")
     with pytest.raises(ValueError, match="level"):
         spg.audit(model, level=1.0)
 
@@ -520,7 +525,14 @@ def test_a_few_votes_are_a_board_too(t: int) -> None:
     table["side"] = np.where(np.arange(t) % 2, 1.0, -1.0)
     found = spg.audit(fitted(table), table, date="day", category="category", by="kind")
     assert found.findings == ()
-    assert any(one.told.startswith("fewer: ") for one in found.looked_at)
+    told = {one.what: one.told for one in found.looked_at}
+    assert told["models with 10 battles or more"].startswith("fewer: ")
+
+
+def test_of_one_judge_nothing_is_left_out() -> None:
+    table = battles().assign(judge="ann")
+    told = {one.what: one.told for one in spg.audit(fitted(table, terms=[])).looked_at}
+    assert told["left out"] == "not asked: all votes are of one judge or one category"
 
 
 def with_one_who_ties(seed: int, share: float) -> tuple[pd.DataFrame, spg.PreferenceGP]:
@@ -542,7 +554,10 @@ def test_judges_who_tie_all_are_findings(tied: int) -> None:
     table = battles(1)
     table = table[table["judge"].isin([f"judge {i}" for i in range(3)])].reset_index(drop=True)
     table["tie"] |= table["judge"].str[-1].astype(int) < tied
-    found = spg.audit(fitted(table))
+    model = fitted(table)
+    names = model.duels.group_names or ()
+    model.likelihood.cut_scale.assign([20.0 if int(x[-1]) < tied else 1.0 for x in names])
+    found = spg.audit(model)
     looked_at = {one.what: one for one in found.looked_at}
     if tied == 3:
         assert found.findings == () and found.conclusion.startswith(
@@ -556,7 +571,10 @@ def test_judges_who_tie_all_are_findings(tied: int) -> None:
         assert (one.size, one.unit, one.how) == (1.0, "share of ties", "counted")
         assert re.search(r"or leave the votes of judge \d out: [12]\d% of ties were", one.advice)
     assert not [one for one in found.findings if one.kind == "careless"]
-    assert looked_at["careless: noise of each of 3 judges"].tests == (2 if tied == 1 else 0)
+    careless = looked_at["careless: noise of each of 3 judges"]
+    assert careless.tests == (2 if tied == 1 else 0)
+    if tied == 2:
+        assert careless.told == "not asked: no two judges have 10 votes that are not all ties"
 
 
 def test_one_who_ties_makes_no_others_findings() -> None:

@@ -227,6 +227,20 @@ def test_what_is_read_as_something_else_is_no_kind() -> None:
         Battles.opened(battles(60), (), {}, Form(), by="category")
     with pytest.raises(ValueError, match="'winner' of kinds is read as the verdict; choose"):
         Battles.opened(battles(60), (), {}, Form(), by="winner").read()
+    for role, column, read in (
+        ("judge", "model_a", "first side"),
+        ("category", "winner", "verdict"),
+        ("task", "model_b", "second side"),
+    ):
+        with pytest.raises(ValueError, match=f"{column!r} of {role} is read as the {read}; choose"):
+            Battles.opened(battles(60), (), {role: column}, Form()).read()
+
+
+def test_what_is_not_used_is_not_read() -> None:
+    table = battles(60).assign(conversation_a="hi", conversation_b="ho")
+    read_as = Battles.opened(table, ["length"], {}, Form()).read().read_as
+    assert {"conversation_a", "conversation_b"} <= {*read_as.unused}
+    assert "conversation" not in read_as.columns and "length" in read_as.columns
 
 
 @pytest.mark.parametrize("name", ["length_a", "length_b"])
