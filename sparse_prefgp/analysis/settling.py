@@ -20,7 +20,7 @@ from sparse_prefgp.analysis.boards import at_a_date, board_of
 from sparse_prefgp.analysis.candidates import likely_first, representatives
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.prices import JUDGE, PRICE, priced
-from sparse_prefgp.analysis.ranking import on_rounding
+from sparse_prefgp.analysis.ranking import on_rounding, ranks_of
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.models.likelihood import prior_of_ratios, usual
@@ -244,7 +244,7 @@ def settled(
     ask(8 * 8 * number**2, f"Joint covariances of {number:,} items", "give fewer items")
     x = as_float(inputs)
     mean, covariance = (each.numpy() for each in board.posterior.joint(x))
-    first = FirstOnes(mean, covariance, top)
+    first = FirstOnes(mean, covariance, top, 0.5 * model.likelihood.duel_noise)
     generator, drawn, jitter = np.random.default_rng(seed), [], 0.0
     counts = allotted(board.posterior.weights, draws)
     for part, count in zip(board.posterior.parts, counts.tolist(), strict=True):
@@ -323,14 +323,17 @@ def _below_zero(difference: FloatArray, variance: FloatArray) -> FloatArray:
 class FirstOnes:
     """The first k of n items by expected utility, and what is in doubt about who they are.
 
-    :ivar ahead: (k,) their rows, the best first.
+    :param noise_variance: of an item, next to which means that differ by rounding are equal.
+    :ivar ahead: (k,) their rows, the best first; of equals as they come, as `rank` has them.
     :ivar behind: (n - k,) those of the others, the best first.
     :ivar variances: (n, n) of the differences of all items.
     :ivar negative_variances: how many of these rounding had made negative; they are set to 0.
     """
 
-    def __init__(self, mean: FloatArray, covariance: FloatArray, top: int) -> None:
-        order = np.argsort(-mean, kind="stable")
+    def __init__(
+        self, mean: FloatArray, covariance: FloatArray, top: int, noise_variance: float
+    ) -> None:
+        order = np.argsort(ranks_of(mean, noise_variance), kind="stable")
         self.ahead, self.behind = order[:top], order[top:]
         self.mean, self._covariance = mean, covariance.copy()
         own = np.diag(covariance)

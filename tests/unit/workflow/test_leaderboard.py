@@ -150,7 +150,10 @@ def test_a_board_is_written_whole(board: Leaderboard, tmp_path: Path) -> None:
     assert "evaluate --model FOLDER --duels new.csv --risk 0.1 --task question_id" in page
     assert page.count("data:image/svg+xml;base64,") == 4 and "<script" not in page
     assert all(f"m{i}" in page for i in range(MODELS))
-    assert "\\begin{tabular}" in (folder / "board.tex").read_text()
+    latex = (folder / "board.tex").read_text()
+    assert "\\begin{tabular}" in latex
+    for words in ("Intervals hold 90", "Against m4", "m4 has 900", "margin"):
+        assert words in latex.split("\\end{tabular}")[1], "below the table"
     next_asked = pd.read_csv(folder / "settled.csv")
     assert {*next_asked["judge"]} == {"gpt"} and {*next_asked["price"]} == {0.01}
     assert "best asked of" in page and "price" in page
@@ -367,6 +370,7 @@ def test_boards_of_kinds_have_what_their_battles_have() -> None:
     table["kind"] = np.where(with_m4, "crowd", "machine")
     table["category"] = np.where(with_m4, table["category"], "code")
     table["length_b"] = table["length_b"].where(with_m4, table["length_a"])
+    table["winner"] = table["winner"].where(with_m4, "tie")
     found = spg.leaderboard(
         table, style=["length"], by="kind", anchor=("m4", 900), audit=False, **QUICK
     )
@@ -374,6 +378,7 @@ def test_boards_of_kinds_have_what_their_battles_have() -> None:
     assert "m4" not in {*found.board("kind: machine")["model"]}
     notes = " ".join(found.notes)
     assert "The board of kind machine has no anchor, as m4 has no battle there" in notes
+    assert re.search(r"All \d+ battles of kind machine are ties: on that board models are", notes)
     assert "Board of kind machine: the length is the same on both sides of all" in notes
     assert found.board("kind: machine")["elo"].mean() == pytest.approx(1000.0)
     assert {*found.biases["name"]} == {"length", "side"}, "that of all battles has both"
@@ -486,6 +491,8 @@ def test_a_board_of_ties_alone_is_one_of_equals() -> None:
         "prior says."
     )
     assert {*board["rank"]} == {1} and {*board["group"]} == {1}
+    settling = next(part.result for part in found.parts_of if part.name == "settled")
+    assert list(settling.first) == board["model"].tolist()[:4], "in the one order"
     np.testing.assert_allclose(board["elo"], 1000.0)
     assert (board["elo_upper"] - board["elo_lower"] > 50.0).all()
     assert any("are ties" in note for note in found.notes)
