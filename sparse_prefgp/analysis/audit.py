@@ -26,8 +26,8 @@ from sparse_prefgp.analysis.audit_families import (
     Pairs,
     Round,
 )
-from sparse_prefgp.analysis.audit_judges import Margins, Noises, Reversals
-from sparse_prefgp.analysis.audit_result import CLEAN, NOT_ASKED, Audit, LookedAt
+from sparse_prefgp.analysis.audit_judges import Margins, Noises, Reversals, TieAll
+from sparse_prefgp.analysis.audit_result import CLEAN, DECIDING, NOT_ASKED, Audit, LookedAt
 from sparse_prefgp.analysis.audit_run import AuditRun, refitted
 from sparse_prefgp.analysis.board_votes import LeanOfVotes, Votes
 from sparse_prefgp.analysis.one_step import Board
@@ -35,10 +35,10 @@ from sparse_prefgp.analysis.verdict_scores import NoCommonNoise
 from sparse_prefgp.data.answers import Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.slices import DAYS_A_YEAR, days_of
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
 from sparse_prefgp.support.checks import check_choice, check_shape, level_of_interval
 from sparse_prefgp.support.randomness import generator
-from sparse_prefgp.support.words import some_of, spelling
+from sparse_prefgp.support.words import shortened, some_of, spelling
 
 
 def audit(
@@ -79,14 +79,23 @@ def audit(
     level, rng = level_of_interval(level), generator(rng)
     votes = Votes.of(model)
     columns = _Columns(model.at_mode.duels, battles, len(votes.ahead))
-    nobody = np.zeros(0 if votes.judge is None else len(votes.judge.names), dtype=bool)
-    first = Round(Board.of(votes), nobody, nobody)
+    first = Round(Board.of(votes), *_own(votes))
     families, unasked = _families(first, columns, date, category, by, side, rng)
     run = AuditRun(first, families)
     findings = refitted(model.at_mode, votes, run, run.findings(level), level)
     counts = [run.told(family) for family in families]
     strongest_first = tuple(sorted(findings, key=lambda one: one.p))
     return Audit(strongest_first, (*counts, *unasked, *_counted_checks(votes)), level)
+
+
+def _own(votes: Votes) -> tuple[BoolArray, BoolArray]:
+    """The judges who have no part in the common noise, and in the common margin, (J,) each: of the
+    margin those who called many things a tie, and nothing else, which has no likeliest value."""
+    if votes.judge is None:
+        return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
+    size = len(votes.judge.names)
+    many = np.bincount(votes.judge.numbers, votes.counts, size) >= FEWEST_VOTES
+    return np.zeros(size, dtype=bool), many & votes.tie_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +184,8 @@ def _families(
     else:
         cannot("style", "the board has no covariate of style")
     kinds = columns.labels("by", by)
+    if kinds is not None:
+        _check_kinds(votes, kinds, place)
     if kinds is None:
         cannot("side by kind", "no column of kinds, such as those of judges (by=)")
     elif len(kinds.names) < 2 or not votes.covariate_names:
@@ -182,6 +193,8 @@ def _families(
     else:
         families.append(ByKind(votes, kinds))
     families += _of_judges(first, place, cannot)
+    if not any(isinstance(family, TieAll) for family in families):
+        unasked += _tie_all(votes)
     years = columns.years(date)
     if years is None:
         cannot("drift", "the votes are not dated (date=)")
@@ -211,11 +224,35 @@ def _families(
         cannot("duplicate", "there are no ties")
     else:
         families.append(Duplicates(votes, pairs, rng))
-    if votes.judge is None and categories is None:
+    groups = [codes for codes in (votes.judge, categories) if codes is not None]
+    if not groups:
         cannot("left out", "nobody knows who judged, or in which category")
+    elif all(len(codes.names) < 2 for codes in groups):
+        cannot("left out", "all votes are of one judge or one category")
     else:
         families.append(LeftOut(votes, votes.judge, categories))
     return families, unasked
+
+
+def _check_kinds(votes: Votes, kinds: Codes, place: int | None) -> None:
+    """Refuse kinds that say who met or who won: of them nothing can be asked.
+
+    :param place: of the covariate of the side; None where there is none.
+    :raises ValueError: they do.
+    """
+    labels, says = {*map(str, kinds.names)}, ""
+    if labels <= {*map(str, votes.names)}:
+        says = "names models"
+    elif place is not None:
+        first = np.where(votes.tied, 0.0, np.sign(votes.covariates[:, place]))
+        verdicts = {*zip(kinds.numbers.tolist(), first.tolist(), strict=True)}
+        if len(verdicts) == len(labels) > 1 and len({*first.tolist()}) > 1:
+            says = "says who won"
+    if says:
+        raise ValueError(
+            f"by {says}, such as {shortened(kinds.names[0])}; give a column that is known before a "
+            "vote is cast, such as the kind of its judge."
+        )
 
 
 def _of_judges(first: Round, place: int | None, cannot: Any) -> list[Family]:
@@ -238,12 +275,23 @@ def _of_judges(first: Round, place: int | None, cannot: Any) -> list[Family]:
         for what in ("careless", "tie", "reversed"):
             cannot(what, "the votes tell no common noise and margin of the judges")
         return families
-    families.append(Noises(judge, votes.margin is not None))
+    of_each = [Noises(judge, votes.margin is not None)]
     if votes.margin is None:
         cannot("tie", "there are no ties")
     else:
-        families.append(Margins(judge, True))
-    return [*families, Reversals(judge)]
+        of_each.append(Margins(judge, True))
+    for family in of_each:  # of ties alone neither is known
+        family.settled |= {*np.flatnonzero(first.own_margin).tolist()}
+    tie_all = [TieAll(judge, votes.tie_all)] * bool(votes.tie_all.any())
+    return [*families, *of_each, *tie_all, Reversals(judge)]
+
+
+def _tie_all(votes: Votes) -> list[LookedAt]:
+    """Judges who called everything a tie, where nobody else says how rare that is."""
+    if votes.judge is None or not votes.tie_all.any():
+        return []
+    names = [str(votes.judge.names[i]) for i in np.flatnonzero(votes.tie_all)]
+    return [LookedAt(DECIDING, 0, len(names), f"called everything a tie: {some_of(names)}")]
 
 
 def _counted_checks(votes: Votes) -> list[LookedAt]:
@@ -261,11 +309,12 @@ def _counted_checks(votes: Votes) -> list[LookedAt]:
     def of_models(which: Any) -> list[str]:
         return [str(names[i]) for i in np.flatnonzero(which)]
 
+    enough = f"models with {FEWEST_VOTES} battles or more"
     listed: list[tuple[str, list[str], str]] = [
         ("battles link all models", of_models(alone), "the prior alone compares with the others: "),
         ("models that won a battle", of_models(wins == 0), "never won: "),
         ("models that lost a battle", of_models(losses == 0), "never lost: "),
-        (f"models with {FEWEST_VOTES} battles", of_models(battles < FEWEST_VOTES), "fewer: "),
+        (enough, of_models(battles < FEWEST_VOTES), "fewer: "),
         ("names of models that look alike", spelt, "perhaps one model: "),
     ]
     return [

@@ -92,7 +92,7 @@ class Drifts(OfColumns):
     """By how much each model rises or falls in a year."""
 
     kind, unit = "drift", "utility a year"
-    at_once = False
+    by_itself = False
     advises = "Take {} before and after for two models, or let utilities move in time (--time)."
 
     def __init__(self, votes: Votes, years: FloatArray) -> None:
@@ -107,7 +107,7 @@ class Categories(OfColumns):
     """How much better each model is in a category than elsewhere."""
 
     kind = "category"
-    at_once = False
+    by_itself = False
     says = "{} in {}"
     advises = "Rank {1} by itself (kernel='item+item*category'): {0} differs."
 
@@ -191,7 +191,7 @@ class Circles(OfColumns):
     """Three models of which each does better against the next than one scale allows."""
 
     kind, unit = "circle", f"{UTILITY} each"
-    at_once = False
+    by_itself = False
     says = "{0} over {1} over {2} over {0}"
     advises = "Look at the battles of these three by task: no one scale orders them."
 

@@ -150,8 +150,11 @@ class Family(ABC):
     """What sizes are in."""
     how: ClassVar[str] = ONE_STEP
     """Where they are from."""
-    at_once: ClassVar[bool] = True
-    """Whether one finding throws no shadow on another of the family."""
+    by_itself: ClassVar[bool] = True
+    """Whether findings throw shadows on others of the family alone, which is then asked by itself
+    until it finds no more."""
+    unasked: str = f"nothing has {FEWEST_VOTES} votes"
+    """Why there is no test, where there is none."""
     tests: Sequence[tuple[Any, ...]]
     """The names of each, where nothing else is said."""
     of_judges: bool = False

@@ -12,6 +12,7 @@ from sparse_prefgp.analysis.audit_families import FEWEST_VOTES, Family, Round, S
 from sparse_prefgp.analysis.audit_result import COUNTED
 from sparse_prefgp.analysis.verdict_scores import (
     LOST,
+    TIED,
     WON,
     Verdicts,
     efficient,
@@ -19,7 +20,11 @@ from sparse_prefgp.analysis.verdict_scores import (
     upper_tail,
 )
 from sparse_prefgp.data.answers import Codes
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.words import counted
+
+# Of the information of all judges, what that of all but one is at least where they say something.
+_OTHERS = 1e-9
 
 
 class Noises(Family):
@@ -27,6 +32,7 @@ class Noises(Family):
 
     kind, unit = "careless", "times the noise variance of others"
     advises = "Look at the votes of {}, or leave them out: they say little."
+    unasked = f"no two judges have {FEWEST_VOTES} votes that are not all ties"
     of_judges = True
     which: ClassVar[int] = 0
 
@@ -44,9 +50,9 @@ class Noises(Family):
         # known for certain either, the sum and its variance are both larger.
         own = now.own_noise | now.own_margin
         information = np.bincount(judge, (verdicts.p * scores**2).sum(0) * now.counts, size)
-        others = information[~own].sum() - np.where(own, 0.0, information)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = information / others
+        total = information[~own].sum()
+        others = total - np.where(own, 0.0, information)
+        share = information / np.where(others > _OTHERS * total, others, np.nan)
         stretch = np.where(own, 1.0 / np.sqrt(1.0 + share), np.sqrt(1.0 + share))
         p = tails(
             scores, verdicts.p, now.said, now.counts, judge, stretch, one_sided=self.which == 0
@@ -76,6 +82,38 @@ class Margins(Noises):
     which = 1
 
 
+class TieAll(Family):
+    """Judges who called everything a tie, of whom no margin is known: how rare that is at the noise
+    and the margin of the others."""
+
+    kind, how, unit = "tie", COUNTED, "share of ties"
+    advises = (
+        "Say to all judges what a tie is, or leave the votes of {} out: {:.0%} of ties were "
+        "expected."
+    )
+    of_judges = True
+
+    def __init__(self, judge: Codes, who: BoolArray) -> None:
+        """:param who: (J,) these."""
+        super().__init__()
+        self._judge, self._who = judge, who
+        self.what = f"tie: {counted(int(who.sum()), 'judge')} who called everything a tie"
+
+    def _ask(self, now: Round) -> FloatArray:
+        judge, size = now.judges
+        log_p = Verdicts.of(*now.board.cavities, *now.common).log_p[TIED]
+        self._votes = np.bincount(judge, now.counts, size)
+        self._expected = np.bincount(judge, np.exp(log_p) * now.counts, size)
+        asked = self._who & (self._votes > 0)
+        return np.where(asked, np.exp(np.bincount(judge, log_p * now.counts, size)), np.nan)
+
+    def parts(self, test: int) -> tuple[Any, ...]:
+        return self._judge.names[test], self._expected[test] / self._votes[test]
+
+    def size(self, test: int, level: float) -> Size:
+        return Size.share(self._votes[test], self._votes[test], level)
+
+
 class Reversals(Family):
     """Judges who say the opposite of all others: whether they agree with the board without their
     votes less often than by chance.
@@ -84,6 +122,7 @@ class Reversals(Family):
     """
 
     kind, how, unit = "reversed", COUNTED, "agreement with others"
+    by_itself = False
     advises = (
         "Look whether the sides of {} were swapped, and turn these votes round or leave them out: "
         "the noise lets expect an agreement of {:.0%}."

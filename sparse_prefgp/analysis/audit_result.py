@@ -26,10 +26,13 @@ KINDS = {
 }
 # The chance that a clean board has a false finding, over all families.
 FALSE = 0.01
+# Nothing is called clean of which chance alone makes as much less often than that.
+NOT_CLEAN = 0.05
 # Findings whose columns are fitted; the sizes of others are by one step.
 MOST_REFITTED = 5
 FITTED, REFITTED, ONE_STEP, COUNTED = "fitted", "refitted", "one step", "counted"
 CLEAN, NOT_ASKED = "clean", "not asked"
+DECIDING = "judges who decided a vote"
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class LookedAt(Figures):
     findings: int | None
     """How many of them were findings; None where it was not asked."""
     told: str
-    """`clean`, what was found, or why it was not asked."""
+    """`clean`, `no finding` with its p, what was found, or why it was not asked."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +82,7 @@ class Audit(Result):
     @property
     def conclusion(self) -> str:
         """The answer in one sentence."""
-        clean = sum(one.findings == 0 for one in self.looked_at)
+        clean = sum(one.told == CLEAN for one in self.looked_at)
         asked = sum(one.findings is not None for one in self.looked_at)
         unasked = len(self.looked_at) - asked
         rest = f"; {unasked} could not be asked." if unasked else "."
@@ -87,8 +90,11 @@ class Audit(Result):
         if not self.findings:
             if clean == asked:
                 looked = f"all {asked} things that were looked at are clean"
-            else:  # what is counted, and not tested
-                looked += ", the others are counted and named below"
+            else:  # what is counted, and not tested, or no finding but not clean
+                looked += ", the others are named below"
+            untested = [one.told for one in self.looked_at if one.what == DECIDING]
+            if untested:
+                return f"No test could be made of judges who {untested[0]}; {looked}{rest}"
             return f"Nothing was found that bends the board: {looked}{rest}"
         number, kinds = len(self.findings), Counter(one.kind for one in self.findings)
         words = [f"{what} ({kinds[kind]})" for kind, what in KINDS.items() if kind in kinds]
@@ -146,7 +152,8 @@ class Audit(Result):
         rows = [{**one.figures(), "tests": one.tests or None} for one in self.looked_at]
         caption = (
             f"A clean board has a false finding with a chance of about {FALSE:g}, over all tests "
-            "(Benjamini & Hochberg 1995, inside each line)."
+            "(Benjamini & Hochberg 1995, inside each line), which is strict. No finding, and not "
+            f"clean either, is what has a p below {NOT_CLEAN:g}, over all tests of its line."
         )
         return Table("looked_at", "What was looked at", columns, rows, caption)
 

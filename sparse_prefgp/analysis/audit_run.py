@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sparse_prefgp.analysis.audit_families import FEWEST_VOTES, Family, LeftOut, Round, Size
+from sparse_prefgp.analysis.audit_families import Family, LeftOut, Round, Size
 from sparse_prefgp.analysis.audit_judges import Noises, Reversals
 from sparse_prefgp.analysis.audit_result import (
     CLEAN,
     FALSE,
     MOST_REFITTED,
     NOT_ASKED,
+    NOT_CLEAN,
     REFITTED,
     Finding,
     LookedAt,
@@ -29,13 +30,23 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 REVERSED = Reversals.kind
 
 
-def discoveries(p: FloatArray, level: float) -> IntArray:
-    """Which of p (k,) are discoveries at a level (Benjamini & Hochberg 1995); NaN are no tests."""
+def discoveries(p: FloatArray, level: float, before: int = 0) -> IntArray:
+    """Which of p (k,) are discoveries at a level (Benjamini & Hochberg 1995); NaN are no tests.
+
+    :param before: so many more are discoveries already, and no longer among p.
+    """
     asked = np.flatnonzero(np.isfinite(p))
     order = asked[np.argsort(p[asked], kind="stable")]
-    below = p[order] <= level * np.arange(1, len(order) + 1) / max(len(order), 1)
+    rank, tests = before + np.arange(1, len(order) + 1), before + len(order)
+    below = p[order] <= level * rank / max(tests, 1)
     last = np.flatnonzero(below)
     return order[: last[-1] + 1] if len(last) else order[:0]
+
+
+def of_all(p: FloatArray) -> float:
+    """The smallest level at which any of p (k,) is a discovery; 1 of no tests."""
+    asked = np.sort(p[np.isfinite(p)])
+    return float(min(1.0, np.min(asked * len(asked) / np.arange(1, len(asked) + 1), initial=1.0)))
 
 
 class AuditRun:
@@ -65,9 +76,13 @@ class AuditRun:
             else:
                 return found
             family, tests = strongest
-            for test in tests if family.at_once else tests[:1]:
-                found.append(family.finding(test, level))
-                self._settle(family, test)
+            while tests:
+                found.append(family.finding(tests[0], level))
+                self._settle(family, tests[0])
+                if not family.by_itself:
+                    break
+                self._ask([family])
+                tests = self._discoveries(family)
 
     def _ask(self, families: Sequence[Family]) -> None:
         for family in families:
@@ -82,7 +97,7 @@ class AuditRun:
 
     def _strongest(self, families: Sequence[Family]) -> tuple[Family, list[int]] | None:
         """The family with the strongest finding, and its discoveries, strongest first."""
-        found = ((family, discoveries(family.p, self._level).tolist()) for family in families)
+        found = ((family, self._discoveries(family)) for family in families)
 
         def weakness(one: tuple[Family, list[int]]) -> tuple[bool, float]:
             family, tests = one
@@ -91,6 +106,11 @@ class AuditRun:
             return not first, float(family.p[tests[0]]) * int(np.isfinite(family.p).sum())
 
         return min((one for one in found if one[1]), key=weakness, default=None)
+
+    def _discoveries(self, family: Family) -> list[int]:
+        """Of a family, strongest first, next to those that are settled."""
+        before = sum(one is family for one, _, _ in self.settled)
+        return discoveries(family.p, self._level, before).tolist()
 
     def _settle(self, family: Family, test: int) -> None:
         self.settled.append((family, test, family.column(test)))
@@ -108,9 +128,10 @@ class AuditRun:
         tests = self.tests[asked]
         found = sum(one is family for one, _, _ in self.settled)
         if not tests:
-            reason = f"{NOT_ASKED}: nothing has {FEWEST_VOTES} votes"
-            return LookedAt(family.what, 0, None, reason)
-        return LookedAt(family.what, tests, found, "" if found else CLEAN)
+            return LookedAt(family.what, 0, None, f"{NOT_ASKED}: {asked.unasked}")
+        p = of_all(family.p)
+        nothing = CLEAN if p >= NOT_CLEAN else f"no finding (p {p:.1g})"
+        return LookedAt(family.what, tests, found, "" if found else nothing)
 
 
 def refitted(

@@ -108,6 +108,14 @@ class Votes:
         ends = np.cumsum(np.bincount(self.judge.numbers, minlength=len(self.judge.names)))
         return np.split(np.argsort(self.judge.numbers, kind="stable"), ends[:-1])
 
+    @cached_property
+    def tie_all(self) -> BoolArray:
+        """(J,) judges who called everything a tie."""
+        assert self.judge is not None
+        judge, size = self.judge.numbers, len(self.judge.names)
+        ties, all_of_them = (np.bincount(judge, x, size) for x in (self.tied, None))
+        return (ties == all_of_them) & (ties > 0)
+
     def whose(self, labels: Codes, values: FloatArray) -> sparse.csr_array:
         """(t, number of labels), a value (t,) in the column of the label."""
         where = np.arange(len(values)), labels.numbers

@@ -486,7 +486,7 @@ def rank(
         same_as.setdefault(int(row_of_item[i]), []).append(str(found.ids[i]))
     elo = _elo_of(model, anchor, found.ids, mean[row_of_item])
     noise = 0.5 * model.likelihood.duel_noise
-    ranks = _ranks(lower if order == LOWER else mean, noise)
+    ranks = ranks_of(lower if order == LOWER else mean, noise)
     by = np.lexsort((first, ranks))
     frame = require_pandas().DataFrame(
         {
@@ -613,7 +613,7 @@ def _without_own(model: Predicts, given: ItemSet) -> str:
     )
 
 
-def _ranks(values: FloatArray, noise_variance: float) -> IntArray:
+def ranks_of(values: FloatArray, noise_variance: float) -> IntArray:
     """Of each value (u,), one more than there are larger ones, but for rounding."""
     order = np.argsort(-values, kind="stable")
     scale = max(math.sqrt(noise_variance), float(np.abs(values).max()))

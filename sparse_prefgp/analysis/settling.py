@@ -20,9 +20,10 @@ from sparse_prefgp.analysis.boards import at_a_date, board_of
 from sparse_prefgp.analysis.candidates import likely_first, representatives
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.prices import JUDGE, PRICE, priced
-from sparse_prefgp.analysis.ranking import on_rounding
+from sparse_prefgp.analysis.ranking import on_rounding, ranks_of
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.models.likelihood import prior_of_ratios, usual
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -46,6 +47,8 @@ DRAWS = 4000
 MIN_DRAWS = 100
 # So many items are looked at jointly at most: time by the cube, memory by the square.
 JOINTLY = 1000
+# What a verdict says of the logarithm of its noise, as Fisher information, at most (at 1.58 sd).
+TOLD_OF_NOISE = 0.152
 # Numbers at a time: 4 MB an array.
 _AT_ONCE = 2**19
 
@@ -175,8 +178,8 @@ class Settled(Result):
             (
                 JUDGE in self.frame,
                 "Best asked is the judge whose vote tells most of the pair"
-                f"{' for its price' if PRICE in self.frame else ''}: one of little noise and few "
-                "ties.",
+                f"{' for its price' if PRICE in self.frame else ''}: one of little noise, as "
+                "expected (of few votes that of the usual judge, and more), and few ties.",
             ),
             (
                 self.looked_at < self.items,
@@ -241,7 +244,7 @@ def settled(
     ask(8 * 8 * number**2, f"Joint covariances of {number:,} items", "give fewer items")
     x = as_float(inputs)
     mean, covariance = (each.numpy() for each in board.posterior.joint(x))
-    first = FirstOnes(mean, covariance, top)
+    first = FirstOnes(mean, covariance, top, 0.5 * model.likelihood.duel_noise)
     generator, drawn, jitter = np.random.default_rng(seed), [], 0.0
     counts = allotted(board.posterior.weights, draws)
     for part, count in zip(board.posterior.parts, counts.tolist(), strict=True):
@@ -320,14 +323,17 @@ def _below_zero(difference: FloatArray, variance: FloatArray) -> FloatArray:
 class FirstOnes:
     """The first k of n items by expected utility, and what is in doubt about who they are.
 
-    :ivar ahead: (k,) their rows, the best first.
+    :param noise_variance: of an item, next to which means that differ by rounding are equal.
+    :ivar ahead: (k,) their rows, the best first; of equals as they come, as `rank` has them.
     :ivar behind: (n - k,) those of the others, the best first.
     :ivar variances: (n, n) of the differences of all items.
     :ivar negative_variances: how many of these rounding had made negative; they are set to 0.
     """
 
-    def __init__(self, mean: FloatArray, covariance: FloatArray, top: int) -> None:
-        order = np.argsort(-mean, kind="stable")
+    def __init__(
+        self, mean: FloatArray, covariance: FloatArray, top: int, noise_variance: float
+    ) -> None:
+        order = np.argsort(ranks_of(mean, noise_variance), kind="stable")
         self.ahead, self.behind = order[:top], order[top:]
         self.mean, self._covariance = mean, covariance.copy()
         own = np.diag(covariance)
@@ -406,7 +412,7 @@ class Judges(NamedTuple):
 
     names: tuple[Hashable, ...]
     noise: FloatArray
-    """(J,) noise variances of a duel."""
+    """(J,) noise variances of a duel, see `expected_noise`."""
     margin: FloatArray
     """(J,), 0 without ties."""
     prices: FloatArray | None
@@ -432,12 +438,32 @@ def judges_of(model: Predicts, prices: Any = None) -> Judges | None:
     together.check(prices=prices is not None, one_noise=likelihood.noise_ratio is None)
     if likelihood.noise_ratio is None:
         return None
-    names, (noise, margin) = tuple(model.duels.group_names or ()), likelihood.of_judges
+    names, margin = tuple(model.duels.group_names or ()), likelihood.of_judges[1]
+    noise = expected_noise(model)
     if prices is None:
         return Judges(names, noise, margin, None)
     some, own = zip(*sorted(priced(names, prices).items()), strict=True)
     which = np.array(some)
     return Judges(tuple(names[i] for i in some), noise[which], margin[which], np.array(own))
+
+
+def expected_noise(model: Predicts) -> FloatArray:
+    """(J,) noise variances of judges, expected over what their votes leave open.
+
+    What is likeliest draws whoever has few votes to the prior, though others may all be noisier,
+    and is below the expectation. Here such a judge is drawn to the usual one instead, the geometric
+    mean by votes, and the expectation is that of a log-normal: who has no votes is no better than
+    the usual judge.
+    """
+    likelihood = model.likelihood
+    ratio, noise = likelihood.noise_ratio, likelihood.of_judges[0]
+    if ratio.prior is None or not ratio.trainable:  # as it is known
+        return noise
+    votes = model.duels.group_levels.sum(1)
+    centre, sd = prior_of_ratios(ratio, "noise_ratio")
+    open_still = 1.0 / (1.0 + votes * TOLD_OF_NOISE * sd**2)  # share of the prior variance
+    usual_log = np.log(usual(ratio.numpy(), votes))
+    return noise * np.exp(open_still * (usual_log - centre + 0.5 * sd**2))
 
 
 def _in_doubt(

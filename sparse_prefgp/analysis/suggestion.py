@@ -524,7 +524,7 @@ def _settling(
     model.allow(worth=True)
     inputs = as_float(numbered_inputs(model, pairs.items))
     mean_of_all, covariance = (x.numpy() for x in model.posterior().joint(inputs))
-    state = FirstOnes(mean_of_all, covariance, top)
+    state = FirstOnes(mean_of_all, covariance, top, 0.5 * model.likelihood.duel_noise)
     noises = model.likelihood.of_nobody()
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
     asked_of: dict[str, list[Any]] = {}

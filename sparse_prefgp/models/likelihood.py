@@ -22,7 +22,7 @@ from sparse_prefgp.models.parameters import LogParameter, take_by_name
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, check_number, check_shape
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.words import agreeing, shortened, some_of
 
 USUAL_NOISE = " (0.5 is the standard probit scale)"
 # What a tie tells: that v lies in a box, or how wide the box is and nothing of the utilities.
@@ -39,6 +39,8 @@ CUT_LOG_SD = 0.5
 RATIO_LOG_SD = 1.0
 # Pairs times noises of one step of an average.
 _AVERAGED_AT_ONCE = 1 << 17
+# Of judges who say one thing alone, so many are named.
+_NAMED = 30
 
 
 class Probit(gpflow.Module):
@@ -289,9 +291,11 @@ class Probit(gpflow.Module):
         """
         if self.noise_ratio is None:
             return ONE_NOISE
-        noise = _prior_of(self.noise_ratio, "noise_ratio")
+        noise = prior_of_ratios(self.noise_ratio, "noise_ratio")
         scale = self.cut_scale if with_cuts else None
-        return ratios_of_unknown(*noise, None if scale is None else _prior_of(scale, "cut_scale"))
+        return ratios_of_unknown(
+            *noise, None if scale is None else prior_of_ratios(scale, "cut_scale")
+        )
 
     def __repr__(self) -> str:
         return described_by(self)
@@ -473,14 +477,15 @@ def _warn_of_one_grade(duels: Duels) -> None:
     if duels.levels is None:
         said, scaled = "called everything a tie, or nothing", "margin of ties"
     if alone.size:
+        who = some_of([repr(names[i]) for i in alone], _NAMED)
         warnings.warn(
-            f"The judge {names[alone[0]]!r} {said} ({alone.size:,} of {len(names):,} judges did), "
-            f"so that the prior decides the scale of his {scaled}.",
+            f"The {agreeing(alone.size, 'judge', 'judges')} {who} {said}, so that the prior "
+            f"decides the scale of {agreeing(alone.size, 'his', 'their')} {scaled}.",
             stacklevel=4,
         )
 
 
-def _prior_of(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
+def prior_of_ratios(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
     """Mean and sd of log r."""
     prior, distributions = parameter.prior, tfp.distributions
     free = parameter.prior_on is gpflow.base.PriorOn.UNCONSTRAINED

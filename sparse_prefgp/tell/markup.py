@@ -80,11 +80,12 @@ _LINES_OF_PAGE = 30
 _FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
-def as_latex(table: Table, comment: str = "", *, fitted: bool = False) -> str:
+def as_latex(table: Table, comment: str = "", *, fitted: bool = False, below: str = "") -> str:
     """A `table` environment to \\input, or several where it is long; it needs booktabs.
 
     :param comment: lines for its head.
     :param fitted: whether one that is wider than a line becomes smaller; it needs graphicx too.
+    :param below: what is said below the table.
     """
     caption = ". ".join(latex_text(text) for text in (table.title, table.caption) if text)
     lines = [f"% {line}" for line in comment.splitlines()]
@@ -102,6 +103,7 @@ def as_latex(table: Table, comment: str = "", *, fitted: bool = False) -> str:
             *page,
             r"\bottomrule",
             r"\end{tabular}" + ("}" if fitted else ""),
+            *([rf"\par\smallskip\raggedright\footnotesize {latex_text(below)}"] if below else []),
             r"\end{table}",
         ]
         again = f"\\caption{{{latex_text(table.title)} (continued)}}"

@@ -25,12 +25,15 @@ from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice
 from sparse_prefgp.support.options import several
-from sparse_prefgp.support.words import agreeing, and_so, counted, shortened, some_of
+from sparse_prefgp.support.words import agreeing, and_so, counted, shortened, some_of, squeezed
 from sparse_prefgp.workflow.fit_sources import Sources
 
 # A board of a category takes so many battles at least, on average; and so many have a board each.
 LEAST_BATTLES, MOST_CATEGORIES = 10, 50
 _NAMED = 5
+# Columns of these names have dates even where they hold small numbers; of others those from
+# `LEAST_DATE` on are dates such as 20240131, or seconds since 1970.
+SURELY_DATES, LEAST_DATE = ("date", "day", "timestamp"), 1e7
 # Of values of a style, so many may be 0 and be something of their own.
 MOST_EMPTY = 0.2
 
@@ -97,10 +100,11 @@ class Battles:
         header = Header(table.frame.columns)
         table, style, empty = _with_empty(table, style)
         style, alike = _varying(table, style)
-        besides = [*style, *given.get("sides", ()), given.get("outcome")]
+        durations, lasting = _durations(table, header) if asked.get("date") is None else ([], ())
+        besides = [*style, *given.get("sides", ()), given.get("outcome"), *durations]
         roles = Roles.of(header, asked, [name for name in besides if name])
         roles, undated = _dated(table, roles, asked.get("date"))
-        made = cls(table, roles, style, given, by, (*empty, *alike, *undated))
+        made = cls(table, roles, style, given, by, (*empty, *alike, *lasting, *undated))
         made._check_kinds()
         made._refuse_empty(roles.judge, "--judge none (judge='none')")
         category = roles.category
@@ -129,23 +133,16 @@ class Battles:
         :raises ValueError: what `read` raises; answers about sets; fewer than two models.
         """
         judge, category = self.roles.judge, self.roles.category
-        found = Sources(
-            answers=self.table,
-            covariate=self.style,
-            noise_by=judge,
-            lean_by=f"{judge}:{SIDE}" if self.has_judges else None,
-            context=() if category is None else (category,),
-            **self.form,
-        ).table("duels")
+        try:
+            found = self._read()
+        except ValueError:
+            self._refuse_roles()  # which may be why
+            raise
         sets = found.given.has_sets and f"{found.given.noun} of sets (in {self.table.name})"
         together.check(leaderboard=True, sets=sets)
         if found.read_as is None:
             return found
-        read = next((x for x, name in found.read_as.columns.items() if name == self.by), None)
-        if read is not None:
-            raise ValueError(
-                f"The column {self.by!r} of kinds is read as the {read}; choose another (--by)."
-            )
+        self._refuse_read(found.read_as.columns)
         told = [
             f"{role.capitalize()}: {column} ({self._extent(column)})"
             for role, column in vars(self.roles).items()
@@ -159,7 +156,46 @@ class Battles:
             told.append("One judge: his noise and lean are those of the board")
         named = {*vars(self.roles).values(), self.by}
         unused = tuple(x for x in found.read_as.unused if x not in named)
-        return found.replacing(read_as=replace(found.read_as.noting(*told), unused=unused))
+        columns = {
+            what: name
+            for what, name in found.read_as.columns.items()
+            if not {*name.split(" and ")} <= {*unused}
+        }
+        read_as = replace(found.read_as.noting(*told), columns=columns, unused=unused)
+        return found.replacing(read_as=read_as)
+
+    def _read(self) -> Duels:
+        judge, category = self.roles.judge, self.roles.category
+        return Sources(
+            answers=self.table,
+            covariate=self.style,
+            noise_by=judge,
+            lean_by=f"{judge}:{SIDE}" if self.has_judges else None,
+            context=() if category is None else (category,),
+            **self.form,
+        ).table("duels")
+
+    def _refuse_roles(self) -> None:
+        """Refuse what is read as a side or the verdict, where the battles can be read without.
+
+        :raises ValueError: a column is.
+        """
+        try:
+            plain = replace(self, roles=Roles(), by=None)._read()
+        except ValueError:
+            return
+        if plain.read_as is not None:
+            self._refuse_read(plain.read_as.columns)
+
+    def _refuse_read(self, columns: Mapping[str, str]) -> None:
+        read = {name: what for what, name in columns.items()}
+        for role, column in {**vars(self.roles), "kinds": self.by}.items():
+            if column in read and read[column] != role:
+                option = "--by" if role == "kinds" else f"--{role}"
+                raise ValueError(
+                    f"The column {column!r} of {role} is read as the {read[column]}; choose "
+                    f"another ({option})."
+                )
 
     @property
     def has_judges(self) -> bool:
@@ -231,6 +267,23 @@ class Battles:
         if category is not None and found.labels(category) < 2:
             found = replace(found, roles=replace(self.roles, category=None))
         return found
+
+
+def _durations(table: Table, header: Header) -> tuple[list[str], tuple[str, ...]]:
+    """Columns that may be called as dates are but hold numbers too small to be such for sure, as of
+    seconds that an answer took, and a sentence on each."""
+    found, notes = [], []
+    for column in header.every(*USUAL_NAMES["date"]):
+        if squeezed(column) in SURELY_DATES:
+            continue
+        numbers = require_pandas().to_numeric(table.frame[column], errors="coerce")
+        if numbers.notna().all() and len(numbers) and (least := numbers.min()) < LEAST_DATE:
+            found.append(column)
+            notes.append(
+                f"The column {column!r} has numbers such as {least:g} and is not taken for dates; "
+                f"say so if they are (--date {column})."
+            )
+    return found, tuple(notes)
 
 
 def _dated(table: Table, roles: Roles, asked: str | None) -> tuple[Roles, tuple[str, ...]]:
@@ -373,7 +426,7 @@ def odd_of(battles: Battles, table: Duels) -> list[str]:
 def _repeated(battles: Battles, table: Duels) -> list[str]:
     """On votes that may be copies of others, as far as columns can tell a second look apart."""
     roles = battles.roles
-    if roles.date is None and (roles.judge is None or roles.task is None):
+    if roles.task is None:
         return []
     said, covariates = table.given, table.given.covariate_differences
     named = {what: name for what, name in vars(roles).items() if name is not None}
@@ -386,7 +439,8 @@ def _repeated(battles: Battles, table: Duels) -> list[str]:
     says = agreeing(number, "repeats an earlier one", "repeat earlier ones")
     return [
         f"{counted(number, 'vote')} {says}, in models, verdict, {and_so(named)}, and "
-        f"{agreeing(number, 'counts', 'count')} again; leave copies out."
+        f"{agreeing(number, 'counts', 'count')} again; "
+        f"{agreeing(number, 'it may be a copy', 'they may be copies')}, to be left out."
     ]
 
 

@@ -29,6 +29,7 @@ from sparse_prefgp.support.plain import as_json_text, plain
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.support.words import agreeing, and_so, counted
+from sparse_prefgp.tell.markup import as_latex
 from sparse_prefgp.tell.page import as_html
 from sparse_prefgp.tell.report import SVG, Picture, Report, Section, sections_of
 from sparse_prefgp.tell.result import Result
@@ -240,6 +241,14 @@ class Leaderboard(Result):
         for part in self.parts_of:
             found += part.result.parts(most)
         return found
+
+    def to_latex(self, most: int | None = None) -> str:
+        """The first board, with how its figures are to be read below it, to \\input; it needs the
+        package booktabs.
+
+        :param most: rows of it; None for all.
+        """
+        return as_latex(self.table(most), below=" ".join(self.sentences()))
 
     def to_dict(self) -> dict[str, Any]:
         """All figures: of the boards, biases, judges, all else, and the fit."""
@@ -633,6 +642,11 @@ def _of_kinds(
             warnings.simplefilter("ignore")
             table = own.read()
             fitted = _fitted(own, table, settings)
+        if (table.given.kind == TIE).all():
+            notes.append(
+                f"All {counted(number, 'battle')} of {by} {label} are ties: on that board models "
+                "are equals, and how long intervals are is what the prior says."
+            )
         models = models_of(table)[1]
         asked = {**how, "top_k": min(how["top_k"], len(models) - 1)}
         if anchor is not None and anchor not in {id_text(name) for name in models}:

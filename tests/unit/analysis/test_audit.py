@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ from sparse_prefgp.analysis.audit_columns import (
 )
 from sparse_prefgp.analysis.audit_families import LeftOut, Round
 from sparse_prefgp.analysis.audit_result import KINDS, REFITTED
-from sparse_prefgp.analysis.audit_run import discoveries, with_columns
+from sparse_prefgp.analysis.audit_run import discoveries, of_all, with_columns
 from sparse_prefgp.analysis.board_votes import Votes
 from sparse_prefgp.analysis.judges import judges
 from sparse_prefgp.analysis.one_step import Board
@@ -288,6 +289,21 @@ def test_discoveries() -> None:
     assert discoveries(np.array([np.nan]), 0.05).tolist() == []
 
 
+def test_what_is_no_finding_may_not_be_clean() -> None:
+    """An interval of 90 % without 0 does not stand next to the word."""
+    assert of_all(np.array([0.04, np.nan, 0.5])) == pytest.approx(0.08)
+    assert of_all(np.array([0.03, 0.02, 0.04])) == pytest.approx(0.04)
+    assert of_all(np.array([np.nan])) == 1.0
+    table = battles()
+    table["side"] = np.where(np.arange(T) % 56 < 30, 1.0, -1.0)
+    found = spg.audit(fitted(table, terms=[]))
+    (side,) = (one for one in found.looked_at if one.what.startswith("side: "))
+    assert side.findings == 0 and re.fullmatch(r"no finding \(p 0\.0\d+\)", side.told)
+    clean = sum(one.told == "clean" for one in found.looked_at)
+    assert f" {clean} of " in found.conclusion and clean < len(found.looked_at)
+    assert "over all tests of its line" in str(found)
+
+
 def test_effects_of_categories_are_asked_without_their_prior() -> None:
     """Of a board that has them as effects of its own."""
     table = battles()
@@ -425,6 +441,11 @@ def test_what_is_no_board_is_refused() -> None:
         spg.audit(model, category=["code"])
     with pytest.raises(ValueError, match="give a PreferenceGP"):
         spg.audit(3)
+    said = np.where(table["tie"], "tie", np.where(table["side"] > 0, "model_a", "model_b"))
+    with pytest.raises(ValueError, match=r"by says who won, such as .*; give a column that is"):
+        spg.audit(model, by=said)
+    with pytest.raises(ValueError, match="by names models, such as"):
+        spg.audit(model, table, by="winner")
     with pytest.raises(ValueError, match="level"):
         spg.audit(model, level=1.0)
 
@@ -504,4 +525,60 @@ def test_a_few_votes_are_a_board_too(t: int) -> None:
     table["side"] = np.where(np.arange(t) % 2, 1.0, -1.0)
     found = spg.audit(fitted(table), table, date="day", category="category", by="kind")
     assert found.findings == ()
-    assert any(one.told.startswith("fewer: ") for one in found.looked_at)
+    told = {one.what: one.told for one in found.looked_at}
+    assert told["models with 10 battles or more"].startswith("fewer: ")
+
+
+def test_of_one_judge_nothing_is_left_out() -> None:
+    table = battles().assign(judge="ann")
+    told = {one.what: one.told for one in spg.audit(fitted(table, terms=[])).looked_at}
+    assert told["left out"] == "not asked: all votes are of one judge or one category"
+
+
+def with_one_who_ties(seed: int, share: float) -> tuple[pd.DataFrame, spg.PreferenceGP]:
+    """A board of three judges, of whom the last calls a share of his votes a tie whatever they
+    are, and its model, which knows his margin."""
+    table = battles(seed)
+    table = table[table["judge"].isin([f"judge {i}" for i in range(3)])].reset_index(drop=True)
+    drawn = np.random.default_rng(9).random(len(table)) < share
+    table["tie"] |= drawn & (table["judge"] == "judge 2")
+    model = fitted(table)
+    factors = [5.0 if name == "judge 2" else 1.0 for name in model.duels.group_names or ()]
+    model.likelihood.cut_scale.assign(factors)
+    return table, model
+
+
+@pytest.mark.parametrize("tied", [1, 2, 3])
+def test_judges_who_tie_all_are_findings(tied: int) -> None:
+    """They leave the noise and the margin of the others to be asked about."""
+    table = battles(1)
+    table = table[table["judge"].isin([f"judge {i}" for i in range(3)])].reset_index(drop=True)
+    table["tie"] |= table["judge"].str[-1].astype(int) < tied
+    model = fitted(table)
+    names = model.duels.group_names or ()
+    model.likelihood.cut_scale.assign([20.0 if int(x[-1]) < tied else 1.0 for x in names])
+    found = spg.audit(model)
+    looked_at = {one.what: one for one in found.looked_at}
+    if tied == 3:
+        assert found.findings == () and found.conclusion.startswith(
+            "No test could be made of judges who called everything a tie: judge "
+        )
+        assert looked_at["judges who decided a vote"].findings == 3
+        return
+    ties = [one for one in found.findings if one.kind == "tie"]
+    assert {one.about for one in ties} == {f"judge {i}" for i in range(tied)}
+    for one in ties:
+        assert (one.size, one.unit, one.how) == (1.0, "share of ties", "counted")
+        assert re.search(r"or leave the votes of judge \d out: [12]\d% of ties were", one.advice)
+    assert not [one for one in found.findings if one.kind == "careless"]
+    careless = looked_at["careless: noise of each of 3 judges"]
+    assert careless.tests == (2 if tied == 1 else 0)
+    if tied == 2:
+        assert careless.told == "not asked: no two judges have 10 votes that are not all ties"
+
+
+def test_one_who_ties_makes_no_others_findings() -> None:
+    """Next to a margin that is his too, theirs would be too small."""
+    _, model = with_one_who_ties(1, 0.9)
+    found = spg.audit(model).findings
+    assert {one.about for one in found if one.kind in ("tie", "careless")} == {"judge 2"}

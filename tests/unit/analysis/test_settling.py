@@ -16,7 +16,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.acquisition import doubt_left, doubt_slope, expected_reduction
 from sparse_prefgp.analysis.items import numbered_inputs, own_items
-from sparse_prefgp.analysis.settling import TIMES, chances_settled, judges_of
+from sparse_prefgp.analysis.settling import TIMES, chances_settled, expected_noise, judges_of
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.preference_gp import copied
@@ -201,8 +201,10 @@ def test_the_judge_who_tells_most_for_the_price(judged: spg.PreferenceGP, tmp_pa
     found = spg.settled(judged, 2)
     row = found.frame.iloc[0]
     assert row["judge"] == "ann" and "price" not in found.frame
+    noise = expected_noise(judged)[judged.duels.group_names.index("ann")]
+    assert noise > 2 * NOISE * 0.2, "likeliest, and not expected"
     wanted = expected_reduction(
-        np.array([row["difference"]]), np.array([row["sd"] ** 2]), 2 * NOISE * 0.2, MARGIN
+        np.array([row["difference"]]), np.array([row["sd"] ** 2]), noise, MARGIN
     )
     assert row["information"] == pytest.approx(wanted[0], rel=1e-9)
     dear = {"ann": 100.0, "ben": 1.0, "cem": 1.0}
@@ -239,6 +241,27 @@ def test_the_judge_who_tells_most_for_the_price(judged: spg.PreferenceGP, tmp_pa
 def test_prices_that_make_no_sense(judged: spg.PreferenceGP, prices: Any, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         judges_of(judged, prices)
+
+
+def test_a_judge_of_one_vote_is_no_better_than_the_usual_one() -> None:
+    """Though what is likeliest of his noise is what the prior says of all."""
+    duels = spg.Duels(
+        np.zeros((2, 0)),
+        [0, 1, 0] * 40 + [0],
+        [1, 0, 1] * 40 + [1],
+        groups=["ann", "ben", "cem"] * 40 + ["once"],
+    )
+    model = spg.PreferenceGP(duels, spg.ItemEffect(), likelihood=spg.Probit(NOISE, by="judge"))
+    names = model.duels.group_names
+    ratios = {"ann": 2.0, "ben": 3.0, "cem": 4.0, "once": 1.0}
+    model.likelihood.noise_ratio.assign([ratios[name] for name in names])
+    noise = dict(zip(names, expected_noise(model) / (2 * NOISE), strict=True))
+    usual = 24.0 ** (40 / 121)
+    open_still = 1.0 / 1.152
+    assert noise["once"] == pytest.approx(np.exp(open_still * (np.log(usual) + 0.5)), rel=1e-9)
+    assert noise["once"] > usual and min(noise, key=noise.__getitem__) == "ann"
+    gpflow.set_trainable(model.likelihood.noise_ratio, False)
+    np.testing.assert_allclose(expected_noise(model), model.likelihood.of_judges[0])
 
 
 def test_of_few_items_all_but_one_are_the_first_ones() -> None:

@@ -368,12 +368,16 @@ def test_a_grade_nobody_used_gets_a_small_share(unused):
     assert 0.0 < share[level].sum() < 0.06
 
 
-def test_a_judge_with_one_grade_is_named():
-    duels = spg.Duels(X, [0, 1, 2], [1, 2, 3], grades=[1, 0, 1], groups=["Ann", "Ann", "Ben"])
-    with pytest.warns(UserWarning, match="'Ben' gave one grade only"):
-        spg.PreferenceGP(
-            duels, kernel(), likelihood=spg.Probit(by="judge", margin=0.3, cuts_by="judge")
-        )
+def test_judges_with_one_grade_are_named():
+    for judges, words in (
+        (["Ann", "Ann", "Ben"], "judge 'Ben' gave one grade only, so .* his cuts"),
+        (["Ann", "Cyd", "Ben"], "judges 'Ann', 'Cyd', 'Ben' gave one grade only, so .* their cuts"),
+    ):
+        duels = spg.Duels(X, [0, 1, 2], [1, 2, 3], grades=[1, 0, 1], groups=judges)
+        with pytest.warns(UserWarning, match=words):
+            spg.PreferenceGP(
+                duels, kernel(), likelihood=spg.Probit(by="judge", margin=0.3, cuts_by="judge")
+            )
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,10 @@ def test_a_board_is_written_whole(board: Leaderboard, tmp_path: Path) -> None:
     assert "evaluate --model FOLDER --duels new.csv --risk 0.1 --task question_id" in page
     assert page.count("data:image/svg+xml;base64,") == 4 and "<script" not in page
     assert all(f"m{i}" in page for i in range(MODELS))
-    assert "\\begin{tabular}" in (folder / "board.tex").read_text()
+    latex = (folder / "board.tex").read_text()
+    assert "\\begin{tabular}" in latex
+    for words in ("Intervals hold 90", "Against m4", "m4 has 900", "margin"):
+        assert words in latex.split("\\end{tabular}")[1], "below the table"
     next_asked = pd.read_csv(folder / "settled.csv")
     assert {*next_asked["judge"]} == {"gpt"} and {*next_asked["price"]} == {0.01}
     assert "best asked of" in page and "price" in page
@@ -227,6 +230,20 @@ def test_what_is_read_as_something_else_is_no_kind() -> None:
         Battles.opened(battles(60), (), {}, Form(), by="category")
     with pytest.raises(ValueError, match="'winner' of kinds is read as the verdict; choose"):
         Battles.opened(battles(60), (), {}, Form(), by="winner").read()
+    for role, column, read in (
+        ("judge", "model_a", "first side"),
+        ("category", "winner", "verdict"),
+        ("task", "model_b", "second side"),
+    ):
+        with pytest.raises(ValueError, match=f"{column!r} of {role} is read as the {read}; choose"):
+            Battles.opened(battles(60), (), {role: column}, Form()).read()
+
+
+def test_what_is_not_used_is_not_read() -> None:
+    table = battles(60).assign(conversation_a="hi", conversation_b="ho")
+    read_as = Battles.opened(table, ["length"], {}, Form()).read().read_as
+    assert {"conversation_a", "conversation_b"} <= {*read_as.unused}
+    assert "conversation" not in read_as.columns and "length" in read_as.columns
 
 
 @pytest.mark.parametrize("name", ["length_a", "length_b"])
@@ -303,6 +320,24 @@ def test_dates_of_any_form_are_days(dates: list[Any]) -> None:
     np.testing.assert_array_equal(opened.days(table.tail(3)), [19754, 19753, 19754])
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "taken"),
+    [
+        ("time", 35.2, False),
+        ("time", 1500.0, False),
+        ("tstamp", 1683241000.5, True),
+        ("day", 19_754.5, True),
+    ],
+)
+def test_small_numbers_are_dates_where_it_is_said(name: str, number: float, taken: bool) -> None:
+    table = battles(20)
+    table[name] = number + np.arange(20)
+    opened = Battles.opened(table, (), {}, Form())
+    assert opened.roles.date == (name if taken else None)
+    assert any("not taken for dates" in note for note in opened.notes) is not taken
+    assert Battles.opened(table, (), {"date": name}, Form()).roles.date == name
+
+
 def test_an_anchor_that_is_no_model_is_refused_before_the_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -335,6 +370,7 @@ def test_boards_of_kinds_have_what_their_battles_have() -> None:
     table["kind"] = np.where(with_m4, "crowd", "machine")
     table["category"] = np.where(with_m4, table["category"], "code")
     table["length_b"] = table["length_b"].where(with_m4, table["length_a"])
+    table["winner"] = table["winner"].where(with_m4, "tie")
     found = spg.leaderboard(
         table, style=["length"], by="kind", anchor=("m4", 900), audit=False, **QUICK
     )
@@ -342,6 +378,7 @@ def test_boards_of_kinds_have_what_their_battles_have() -> None:
     assert "m4" not in {*found.board("kind: machine")["model"]}
     notes = " ".join(found.notes)
     assert "The board of kind machine has no anchor, as m4 has no battle there" in notes
+    assert re.search(r"All \d+ battles of kind machine are ties: on that board models are", notes)
     assert "Board of kind machine: the length is the same on both sides of all" in notes
     assert found.board("kind: machine")["elo"].mean() == pytest.approx(1000.0)
     assert {*found.biases["name"]} == {"length", "side"}, "that of all battles has both"
@@ -376,6 +413,14 @@ def test_both_orders_are_two_votes_without_a_task_too() -> None:
         notes = " ".join(odd_of(opened, opened.read()))
         assert f"Both orders of two models were {who} 1 case: each is a vote of its own" in notes
         assert "whether on the same answers or not (--task)" in notes
+
+
+@pytest.mark.parametrize(("task", "told"), [(0, True), (None, False)])
+def test_a_date_tells_no_two_votes_apart(task: int | None, told: bool) -> None:
+    table = battles(1).drop(columns="question_id").assign(day=19_000)
+    table = table if task is None else table.assign(task=task)
+    opened = Battles.opened(pd.concat([table, table], ignore_index=True), (), {}, Form())
+    assert ("may be a copy" in " ".join(odd_of(opened, opened.read()))) is told
 
 
 @pytest.mark.slow
@@ -426,7 +471,7 @@ def test_what_is_odd_is_told() -> None:
     assert f"{both} of its own." in notes
     assert "83 of 84 tasks have one vote: no two votes can be compared there." in notes
     copies = "1 vote repeats an earlier one, in models, verdict, judge and task, and counts again"
-    assert copies in notes, "the other of the two orders is no copy"
+    assert f"{copies}; it may be a copy" in notes, "the other of the two orders is no copy"
     weak = found.board().set_index("model").loc["weak"]
     sure = found.board().set_index("model").loc["m0"]
     assert np.isfinite(weak["elo"]) and weak["sd"] > 1.5 * sure["sd"]
@@ -446,6 +491,8 @@ def test_a_board_of_ties_alone_is_one_of_equals() -> None:
         "prior says."
     )
     assert {*board["rank"]} == {1} and {*board["group"]} == {1}
+    settling = next(part.result for part in found.parts_of if part.name == "settled")
+    assert list(settling.first) == board["model"].tolist()[:4], "in the one order"
     np.testing.assert_allclose(board["elo"], 1000.0)
     assert (board["elo_upper"] - board["elo_lower"] > 50.0).all()
     assert any("are ties" in note for note in found.notes)
