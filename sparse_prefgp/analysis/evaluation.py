@@ -89,8 +89,8 @@ def evaluate(
     sets, along with a conditional logit and equal shares.
 
     Warns of ties that a model without a margin cannot predict, of unknown groups, of duels whose
-    block is not known to a model with blocks, and of duels that are mostly those that the model has
-    learned from.
+    block is not known to a model with blocks, and of duels more of which equal those that the model
+    has learned from than chance explains.
 
     :param model: whose predictions are scored. The linear probit is fitted to its training duels; a
         `StreamedGP`, which does not have them, is scored along with the coin alone.
@@ -277,26 +277,35 @@ def _of_duels(
         item = numbers_in_training(training, read.items.numbers, read.items.rows)
         unseen = unseen_pairs(training, *item[doors.features[doors.decided].T])
         if events.in_pairs and training.events.in_pairs:
-            _look_for_known(training, events, item[events.pairs], rely)
+            _look_for_known(training, events, read.items.numbers[events.pairs], rely)
     return events, {"grouping": grouping_of_people(events), "unseen": unseen}
 
 
 def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: bool) -> None:
-    """Say of duels that are mostly training duels that they are, see `learned_from`.
+    """Say of duels, some of which are training duels, that they are, see `learned_from`.
 
-    :raises ValueError: they are, or all are later than these, and somebody wants to rely on them.
+    :raises ValueError: some are, or all are later than these, and somebody wants to rely on them.
     """
     time, before = events.time, training.events.time
     later = time is not None and before is not None and time.min() >= before.max()
     together.check(risk=rely, later_duels=bool(later))
-    known = learned_from(training, events, sides)
-    words = "duels that are equal to those that were learned from"
-    together.check(risk=rely, known_duels=known and f"{known:,} {words}")
+    equal, known, tested = learned_from(training, events, sides)
+    of_all = "" if known == equal else f"about {known:,} of the "
+    words = f"{of_all}{equal:,} duels that are equal to those that were learned from"
+    together.check(risk=rely, known_duels=known and words)
     if known:
         warnings.warn(
-            f"{known:,} of these {events.num_events:,} duels are equal to those that the model has "
-            "learned from, on which it scores better than on new ones; what tells how good it is "
-            "are duels that it has not seen (those that a fit holds out, or later ones).",
+            f"{of_all}{equal:,} of these {events.num_events:,} duels are equal to those that the "
+            "model has learned from, on which it scores better than on new ones; what tells how "
+            "good it is are duels that it has not seen (those that a fit holds out, or later "
+            "ones).",
+            stacklevel=4,
+        )
+    elif rely and 2 * equal > tested:
+        warnings.warn(
+            f"{equal:,} of these {events.num_events:,} duels are equal to those that the model has "
+            "learned from, as new ones may be where little but the pair tells duels apart; the "
+            "risk holds only if the model has learned from none of them, which you alone know.",
             stacklevel=4,
         )
 
