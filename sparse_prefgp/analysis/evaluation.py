@@ -49,7 +49,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.items import Items
-from sparse_prefgp.data.roles import NONE, USUAL_NAMES
+from sparse_prefgp.data.roles import LAST_DATE, NONE, USUAL_NAMES
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.forms import Stated
@@ -177,7 +177,7 @@ def evaluate(
         number, ties, in_blocks = stream.num_duels, stream.num_ties, 0
         there = None if named is None else named.select(np.flatnonzero(stream.comparisons))
     else:
-        read = read_answers(model, kind, source, items, columns, **options)
+        read = read_answers(model, kind, source, items, columns, {"dates": relies}, **options)
         events, there = read.events, read.there
         if sets:
             table = read.table if own is None else own
@@ -286,9 +286,17 @@ def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: boo
 
     :raises ValueError: some are, or all are later than these, and somebody wants to rely on them.
     """
-    time, before = events.time, training.events.time
-    later = time is not None and before is not None and time.min() >= before.max()
-    together.check(risk=rely, later_duels=bool(later))
+    time, before, last = events.time, training.events.time, training.roles.get(LAST_DATE)
+    if before is not None or last is not None:
+        end = float(before.max() if last is None else last)
+        together.check(risk=rely, later_duels=time is not None and bool(time.min() >= end))
+        if rely and time is None:
+            warnings.warn(
+                "The duels have no dates, by which they could be seen to be later than those that "
+                "the model has learned from, of which the risk would not hold; name their column "
+                "(columns=, --columns date=…).",
+                stacklevel=4,
+            )
     equal, known, tested = learned_from(training, events, sides)
     of_all = "" if known == equal else f"about {known:,} of the "
     words = f"{of_all}{equal:,} duels that are equal to those that were learned from"

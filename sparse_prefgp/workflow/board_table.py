@@ -15,7 +15,7 @@ from sparse_prefgp.data.answers import TIE, Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import refuse_cells
-from sparse_prefgp.data.roles import NONE, USUAL_NAMES
+from sparse_prefgp.data.roles import LAST_DATE, NONE, USUAL_NAMES
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.forms import Form, Stated, load_answers
@@ -173,6 +173,14 @@ class Battles:
         with warnings.catch_warnings():  # what there is to say was said as the table was opened
             warnings.simplefilter("ignore")
             return _days(self._with(frame).table, self.roles.date)
+
+    def dated(self, table: Duels) -> Duels:
+        """The battles, which remember their column of dates and the last of these."""
+        days, date = self.days(self.table.frame), self.roles.date
+        if days is None or date is None:
+            return table
+        last = repr(float(days.max()))
+        return table.replacing(roles={**table.roles, "date": date, LAST_DATE: last})
 
     def _extent(self, column: str) -> str:
         """How many labels a column has, or its first and last date."""

@@ -18,7 +18,7 @@ from sparse_prefgp.analysis.audit_result import Finding
 from sparse_prefgp.io.forms import Form
 from sparse_prefgp.workflow.board_table import Battles, odd_of
 from sparse_prefgp.workflow.leaderboard import Leaderboard, Part, conclusion
-from tests.together import apart
+from tests.together import apart, refused
 
 pytest.importorskip("typer")
 
@@ -399,6 +399,28 @@ def test_empty_answers_have_a_coefficient_of_their_own() -> None:
     table["length_a"] -= 6.0
     plain = spg.leaderboard(table, style=["length"], judge="none", category="none", **QUICK)
     assert "no_length" not in {*plain.biases["name"]}
+
+
+def test_a_board_refuses_the_risk_of_later_votes(tmp_path: Path) -> None:
+    dated = battles(300).drop(columns=["category", "kind"]).assign(day=np.arange(300) + 19000)
+    early, late = dated[:150], dated[150:]
+    spg.leaderboard(early, style="length", audit=False, out=tmp_path / "board", **QUICK)
+    model = spg.load(tmp_path / "board" / "model")
+    for votes, columns in ((late, None), (late.rename(columns={"day": "on"}), {"date": "on"})):
+        with refused("risk", "later_duels"):
+            spg.evaluate(model, votes, columns=columns, risk=0.4, task="none")
+    same = late.assign(day=late["day"] - 150)
+    assert spg.evaluate(model, same, risk=0.4, task="none")["threshold"]["tested"] > 0
+    with pytest.warns(UserWarning, match="have no dates, by which they could be seen to be later"):
+        spg.evaluate(model, late.drop(columns="day"), risk=0.4, task="none")
+    assert "threshold" not in spg.evaluate(model, late)
+    updated, _ = spg.update(model, late[:100])
+    with refused("risk", "later_duels"):
+        spg.evaluate(updated, late[100:], risk=0.4, task="none")
+    with refused("risk", "known_duels"):  # and not later than all
+        spg.evaluate(updated, late[50:], risk=0.4, task="none")
+    undated, _ = spg.update(model, late[:100].drop(columns="day"))
+    assert "last_date" not in undated.duels.roles
 
 
 def test_what_is_odd_is_told() -> None:
