@@ -156,7 +156,7 @@ class Duels(OfItems, OfLabels):
     roles: Mapping[str, str]
     """By which column of a table each of `ROLES` is read: as recorded where the duels were read,
     else the role's own name; `ORDER`, that of day and month in dates, where it counts; and
-    `LAST_DATE` of a board. New tables are read by the same."""
+    `LAST_DATE` and `FLAGGED` of a board. New tables are read by the same."""
     people_table: PeopleFeatures | RawItems | None = None
     """What is known of the people besides their preferences: features, or the table of which these
     are yet to be made; None for no more than their names, or not even that."""

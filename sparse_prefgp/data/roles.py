@@ -22,6 +22,8 @@ NONE = "none"
 ORDER, DAY_FIRST, MONTH_FIRST = "order_of_dates", "day-first", "month-first"
 # The last date, in days since 1970, of answers whose dates themselves are not kept.
 LAST_DATE = "last_date"
+# Covariates of which flags were made where they are 0, which are made again of every table.
+FLAGGED = "flagged_where_0"
 
 
 def columns_of_roles(named: Mapping[str, str]) -> dict[str, str]:
