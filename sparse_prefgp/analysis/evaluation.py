@@ -287,9 +287,9 @@ def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: boo
     :raises ValueError: some are, or all are later than these, and somebody wants to rely on them.
     """
     time, before, last = events.time, training.events.time, training.roles.get(LAST_DATE)
-    if before is not None or last is not None:
-        end = float(before.max() if last is None else last)
-        together.check(risk=rely, later_duels=time is not None and bool(time.min() >= end))
+    end = last if before is None else before.max()
+    if end is not None:
+        together.check(risk=rely, later_duels=time is not None and bool(time.min() >= float(end)))
         if rely and time is None:
             warnings.warn(
                 "The duels have no dates, by which they could be seen to be later than those that "

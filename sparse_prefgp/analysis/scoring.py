@@ -412,7 +412,7 @@ def _pieces(
         other = said[1].get(name)
         if known is not None and other is not None:
             numbers = other.among(known.names).numbers.astype(np.float64)
-            codes[0].append(known.numbers)
+            codes[0].append(known.numbers.astype(np.float64))
             # Labels that nobody knows are others than those that nobody knew.
             codes[1].append(np.where(numbers < 0, numbers - len(own), numbers))
     pieces = [ends, [np.column_stack(each) for each in codes] if codes[0] else []]
@@ -457,7 +457,8 @@ def _outcomes(both: tuple[Answers, Answers], sides: tuple[IntArray, IntArray]) -
     for events, ends in zip(both, sides, strict=True):
         ties = np.zeros(len(events), dtype=bool) if events.ties is None else events.ties
         pairs = np.where(ties[:, None], np.sort(ends, 1), ends)
-        grades = [] if any(one.answer is None for one in both) else [events.answer.numbers]
+        answer = events.answer if all(one.answer is not None for one in both) else None
+        grades = [] if answer is None else [answer.numbers]
         keys.append(np.column_stack([pairs, ties, *grades]).astype(np.float64))
     return keys
 
