@@ -24,7 +24,7 @@ from sparse_prefgp.analysis.roles import OF_SETS, Columns, read_by, roles_in
 from sparse_prefgp.data.answers import Answers, Covariates
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES, require_pandas
-from sparse_prefgp.data.roles import ORDER
+from sparse_prefgp.data.roles import FLAGGED, ORDER
 from sparse_prefgp.io.answers import NONE
 from sparse_prefgp.io.choices import READERS
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
@@ -40,6 +40,7 @@ from sparse_prefgp.io.judgements import (
     duels_in,
     load_pairs,
     names_covariates,
+    with_flags,
 )
 from sparse_prefgp.io.sets import CHOICE_SET, OPTIONS
 from sparse_prefgp.io.sides import SIDE
@@ -198,9 +199,18 @@ def load_duels(model: Predicts, source: Any, columns: Columns = None) -> tuple[T
         )
         source = replace(raw, frame=raw.frame.rename(columns=renamed))
     grade = roles["grade"] if own.levels is not None else None
+    if FLAGGED in roles:
+        source = _flagged(model, load_answers(source, form, "duels"), (WINNER, LOSER))
     table = understood(source, form, "duels", grade=grade).table
     left = {name: column for name, column in given.items() if name not in names}
     return table, columns if columns is None or not renamed else left
+
+
+def _flagged(model: Predicts, table: Table, sides: tuple[str, str]) -> Table:
+    """A table with the flags that were made of those that a model has learned from."""
+    names, own = model.duels.roles.get(FLAGGED, ""), model.duels.roles.get("sides", "").split(",")
+    pairs = [sides, *([(own[0], own[1])] if len(own) == 2 else [])]
+    return with_flags(table, filter(None, names.split(",")), pairs)
 
 
 def _with_covariates(
@@ -215,6 +225,7 @@ def _with_covariates(
     :param stated: covariates that are the same in all rows.
     """
     own = tuple(model.duels.roles.get("sides", "").split(","))
+    table = _flagged(model, table, sides)
     names, frame = model.duels.covariate_names, table.frame
     as_learned = sides == own != (WINNER, LOSER)
     for name in stated:

@@ -16,7 +16,7 @@ from sparse_prefgp.analysis.roles import Columns, read_by
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.answers import Answers
 from sparse_prefgp.io.judgements import load_pairs
-from sparse_prefgp.models.posterior import each_marginal
+from sparse_prefgp.models.posterior import Posterior, each_marginal
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.machine import ask
@@ -196,10 +196,14 @@ def pairs_of_the_likely_best(
     limit: int,
     most_items: int | None = None,
     top: int | None = None,
+    posterior: Posterior | None = None,
 ) -> CandidatePairs:
     """All pairs of u items, or if these are more than `limit` pairs or `most_items` items, all
     pairs of as many items as these allow, those most likely to beat the best or, with `top`, to be
-    among the first so many."""
+    among the first so many.
+
+    :param posterior: of the utilities at the inputs of the items; by default that of the model.
+    """
     u = len(items)
     possible = u * (u - 1) // 2
     most = int((1.0 + np.sqrt(1.0 + 8.0 * limit)) / 2.0)
@@ -209,8 +213,8 @@ def pairs_of_the_likely_best(
         if top is None:
             likely, words = np.sort(likely_best(model, items)[:most]), "to beat the best"
         else:
-            inputs = numbered_inputs(model, items)
-            likely = likely_first(model.posterior(), inputs, top, most)
+            inputs = items.inputs if posterior is not None else numbered_inputs(model, items)
+            likely = likely_first(posterior or model.posterior(), inputs, top, most)
             words = f"among the first {top:,}"
         items = items.select(likely)
         chosen = f"all of the {most:,} items most likely {words}"

@@ -49,7 +49,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES
 from sparse_prefgp.data.flags import refuse_cells
 from sparse_prefgp.data.items import Items
-from sparse_prefgp.data.roles import NONE, USUAL_NAMES
+from sparse_prefgp.data.roles import LAST_DATE, NONE, USUAL_NAMES
 from sparse_prefgp.data.splits import grouping_of, grouping_of_people
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.forms import Stated
@@ -89,8 +89,8 @@ def evaluate(
     sets, along with a conditional logit and equal shares.
 
     Warns of ties that a model without a margin cannot predict, of unknown groups, of duels whose
-    block is not known to a model with blocks, and of duels that are mostly those that the model has
-    learned from.
+    block is not known to a model with blocks, and of duels more of which equal those that the model
+    has learned from than chance explains.
 
     :param model: whose predictions are scored. The linear probit is fitted to its training duels; a
         `StreamedGP`, which does not have them, is scored along with the coin alone.
@@ -177,7 +177,7 @@ def evaluate(
         number, ties, in_blocks = stream.num_duels, stream.num_ties, 0
         there = None if named is None else named.select(np.flatnonzero(stream.comparisons))
     else:
-        read = read_answers(model, kind, source, items, columns, **options)
+        read = read_answers(model, kind, source, items, columns, {"dates": relies}, **options)
         events, there = read.events, read.there
         if sets:
             table = read.table if own is None else own
@@ -277,26 +277,43 @@ def _of_duels(
         item = numbers_in_training(training, read.items.numbers, read.items.rows)
         unseen = unseen_pairs(training, *item[doors.features[doors.decided].T])
         if events.in_pairs and training.events.in_pairs:
-            _look_for_known(training, events, item[events.pairs], rely)
+            _look_for_known(training, events, read.items.numbers[events.pairs], rely)
     return events, {"grouping": grouping_of_people(events), "unseen": unseen}
 
 
 def _look_for_known(training: Duels, events: Answers, sides: IntArray, rely: bool) -> None:
-    """Say of duels that are mostly training duels that they are, see `learned_from`.
+    """Say of duels, some of which are training duels, that they are, see `learned_from`.
 
-    :raises ValueError: they are, or all are later than these, and somebody wants to rely on them.
+    :raises ValueError: some are, or all are later than these, and somebody wants to rely on them.
     """
-    time, before = events.time, training.events.time
-    later = time is not None and before is not None and time.min() >= before.max()
-    together.check(risk=rely, later_duels=bool(later))
-    known = learned_from(training, events, sides)
-    words = "duels that are equal to those that were learned from"
-    together.check(risk=rely, known_duels=known and f"{known:,} {words}")
+    time, before, last = events.time, training.events.time, training.roles.get(LAST_DATE)
+    end = last if before is None else before.max()
+    if end is not None:
+        together.check(risk=rely, later_duels=time is not None and bool(time.min() >= float(end)))
+        if rely and time is None:
+            warnings.warn(
+                "The duels have no dates, by which they could be seen to be later than those that "
+                "the model has learned from, of which the risk would not hold; name their column "
+                "(columns=, --columns date=…).",
+                stacklevel=4,
+            )
+    equal, known, tested = learned_from(training, events, sides)
+    of_all = "" if known == equal else f"about {known:,} of the "
+    words = f"{of_all}{equal:,} duels that are equal to those that were learned from"
+    together.check(risk=rely, known_duels=known and words)
     if known:
         warnings.warn(
-            f"{known:,} of these {events.num_events:,} duels are equal to those that the model has "
-            "learned from, on which it scores better than on new ones; what tells how good it is "
-            "are duels that it has not seen (those that a fit holds out, or later ones).",
+            f"{of_all}{equal:,} of these {events.num_events:,} duels are equal to those that the "
+            "model has learned from, on which it scores better than on new ones; what tells how "
+            "good it is are duels that it has not seen (those that a fit holds out, or later "
+            "ones).",
+            stacklevel=4,
+        )
+    elif rely and 2 * equal > tested:
+        warnings.warn(
+            f"{equal:,} of these {events.num_events:,} duels are equal to those that the model has "
+            "learned from, as new ones may be where little but the pair tells duels apart; the "
+            "risk holds only if the model has learned from none of them, which you alone know.",
             stacklevel=4,
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparse_prefgp.data.roles import LEANING, ROLES
+from sparse_prefgp.data.roles import LAST_DATE, LEANING, ROLES
 from sparse_prefgp.io.files import Table
 from sparse_prefgp.io.judgements import (
     FIRST,
@@ -60,6 +60,7 @@ def roles_in(
     stated: Collection[str] = (),
     unsaid: Collection[str] = (),
     learning: bool = False,
+    dates: bool = False,
 ) -> tuple[Roles, dict[str, str]]:
     """The columns of a table that say what a model knows of its answers, where they are there, and
     all of its columns by the names that the model has for them.
@@ -78,6 +79,7 @@ def roles_in(
     :param unsaid: roles that such a table need not have, of which no warning is given.
     :param learning: the model is to learn from the table: of new answers all has to be said that
         was said of the old ones, and weights count.
+    :param dates: read dates where those of training are known, though nothing moves in time.
     :raises ValueError: a name or role that there is not, or of which the model has learned nothing;
         a column that is not there.
     """
@@ -95,13 +97,15 @@ def roles_in(
         "block": model.approximation.labels is not None,
         **{role: role in leaning for role in LEANING},
     }
+    dated = learned["date"] or LAST_DATE in duels.roles
+    may_be_said = {**learned, "date": dated if dates else learned["date"]}
     contexts = () if duels.item_rows is None else duels.item_rows.columns
     names = [name for name in (*duels.covariate_names, *contexts, *leaning) if name not in LEANING]
     named, renamed, replaced = dict[str, str](), dict[str, str](), set[str]()
     of_table = f" ({source}; columns=, --columns)"
     for key, column in given.items():
         own = key in names
-        meant = [r for r in ROLES if learned.get(r, not own) and duels.roles[r] == key]
+        meant = [r for r in ROLES if may_be_said.get(r, not own) and duels.roles[r] == key]
         if not meant and not own:
             check_choice("The role", key, [*ROLES, *dict.fromkeys(names)], " (columns=, --columns)")
             meant = [key]
@@ -115,7 +119,7 @@ def roles_in(
                     "--columns)."
                 )
             check_choice(f"The column of {role}", column, header, of_table)
-            if not learned.get(role, True):
+            if not may_be_said.get(role, True):
                 raise ValueError(
                     f"The model has learned from answers without a {role}, for which the column "
                     f"{column!r} was named; leave {role} out (columns=, --columns)."
@@ -156,6 +160,7 @@ def roles_in(
             "date": model.inputs.layout.dated,
             "block": use["block"] and duels.held,
         }
+    use["date"] |= dates and dated
     there = {r: called[r] for r in among if use.get(r) and called[r] in here}
     codes = {role: there[role] for role in there if ROLES[role].holds == "code"}
     otherwise = {duels.roles[role]: column for role, column in named.items()}

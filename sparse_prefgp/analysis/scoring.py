@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import norm, poisson
 
 from sparse_prefgp.analysis.metrics import (
     MODEL,
@@ -40,6 +41,11 @@ CONSTANT_SHARES = "constant_shares"
 # Of the training duels, and of those that are scored: from these shares on they are the same; and
 # how often duels are there on average where chance alone could reach them.
 _MOST_LEARNED, _MOST_GIVEN, _OFTEN = 0.9, 0.5, 2.0
+# Fewer tested duels than these may equal training duels, whatever chance would have done.
+_LEAST_KNOWN = 3
+# Chances of so many equal ones below which new duels do not have them: of a random split, and of
+# one where next to none are expected, along with that of so many where what is said is independent.
+_BEYOND_SPLIT, _SELDOM, _INDEPENDENT = 0.00135, 0.05, 0.001
 # Fewer new duels than these may be equal to known ones by chance.
 _LEAST_AGAIN = 10
 # Of a stream, rows predicted at a time.
@@ -336,23 +342,93 @@ def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, Bo
     return {"ordered": ~this, "either_order": ~(this | turned)}
 
 
-def learned_from(training: Duels, events: Answers, sides: IntArray) -> int:
-    """How many duels are training duels, if they are mostly these; else 0.
+class Repeats(NamedTuple):
+    """Tested duels that equal training duels."""
 
-    Equal are duels of the same two items with the same outcome and, where times are known, at the
-    same time. A file of which a fit held some out has all training duels and some more. Where pairs
-    met again and again, chance has equal duels too, and all have to be there as often.
+    equal: int
+    """How many there are."""
+    known: int
+    """How many of them were learned from, about; 0 where chance may have made all of them."""
+    tested: int
+    """Duels between items that training had."""
+
+
+def learned_from(training: Duels, events: Answers, sides: IntArray) -> Repeats:
+    """How many duels equal training duels, and how many of these chance does not explain.
+
+    Equal are duels of the same two rows with the same outcome and grade and, as far as both have
+    it, of the same judge, person, labels, covariates and time. Of new duels, some are so by chance:
+    as many as where training and tested duels are mixed and parted at random, or as training duels
+    equal each other, or as where all these are independent. A file of which a fit held some out has
+    all training duels and some more.
 
     :param events: duels, or grades of them.
-    :param sides: (e, 2) numbers of their items, as `training.item` has them, -1 for others.
+    :param sides: (e, 2) rows of `training` that their items are, -1 for others.
     """
-    own = training.events
-    keys, learned, given = _how_often((own, events), (training.item[own.pairs], sides), "time")
-    if learned.sum() > _OFTEN * np.count_nonzero(learned):
-        return int(learned.sum()) if np.array_equal(given, learned) else 0
-    known = np.minimum(given, learned)[keys[:, 0] >= 0].sum()
-    mostly = known >= _MOST_LEARNED * learned.sum() and known >= _MOST_GIVEN * given.sum()
-    return int(known) if mostly else 0
+    there = (sides >= 0).all(1)
+    own, events, sides = training.events, events.take(there), sides[there]
+    pieces = _pieces((own, events), (own.pairs, sides))
+    learned, given = _numbers_of((own, events), *map(np.column_stack, zip(*pieces, strict=True)))
+    n, t = learned.sum(), given.sum()
+    crossing, equal = float(learned @ given), int(given[learned > 0].sum())
+    if not equal:
+        return Repeats(0, 0, int(t))
+    found = np.minimum(learned, given).sum()
+    mostly = found >= _MOST_LEARNED * n and found >= _MOST_GIVEN * t
+    if np.array_equal(learned, given) or (mostly and n <= _OFTEN * np.count_nonzero(learned)):
+        return Repeats(int(found), int(found), int(t))
+    both, share = learned + given, n * t / (n + t) ** 2
+    two, three = both * (both - 1.0), both * (both - 1.0) * (both - 2.0)
+    parted = share * two.sum() * (n + t) / (n + t - 1.0)
+    variance = share * (1.0 - 2.0 * share) * two.sum() + share * (1.0 - 4.0 * share) * three.sum()
+    z = (crossing - parted - 0.5) / np.sqrt(variance)
+    of_split = max(norm.sf(z), poisson.sf(crossing - 1.0, parted))
+    among = _chance_of_equals(learned)
+    alone = np.prod([_chance_of_equals(_numbers_of((own, events), *piece)[0]) for piece in pieces])
+    expected = n * t * max(among, alone)
+    beyond = of_split < _BEYOND_SPLIT
+    if expected < 1.0 and norm.sf(z) < _SELDOM:
+        beyond |= poisson.sf(crossing - 1.0, expected) < _INDEPENDENT
+    known = min(equal, round(crossing - n * t * among)) if beyond and equal >= _LEAST_KNOWN else 0
+    return Repeats(equal, max(known, 0), int(t))
+
+
+def _chance_of_equals(number: IntArray) -> float:
+    """That two of some duels are equal, of which there are (k,) of each kind."""
+    total = number.sum()
+    return float(number @ (number - 1.0)) / (total * max(total - 1.0, 1.0))
+
+
+def _pieces(
+    both: tuple[Answers, Answers], sides: tuple[IntArray, IntArray]
+) -> list[list[FloatArray]]:
+    """What tells duels apart, in pieces, each of both tables: between whom and with which outcome;
+    who said it and labels; covariates; and times."""
+    own, events = both
+    ends = _outcomes(both, sides)
+    said = [{"judge": each.judge, "person": each.person, **each.labels} for each in both]
+    codes: list[list[FloatArray]] = [[], []]
+    for name, known in said[0].items():
+        other = said[1].get(name)
+        if known is not None and other is not None:
+            numbers = other.among(known.names).numbers.astype(np.float64)
+            codes[0].append(known.numbers.astype(np.float64))
+            # Labels that nobody knows are others than those that nobody knew.
+            codes[1].append(np.where(numbers < 0, numbers - len(own), numbers))
+    pieces = [ends, [np.column_stack(each) for each in codes] if codes[0] else []]
+    names = [name for name in own.covariate_names if name in events.covariate_names]
+    if names:
+        pieces.append([])
+        for each, pairs, key in zip(both, sides, ends, strict=True):
+            values = each.covariate_differences
+            assert values is not None
+            # Of a tie its lower item may be second.
+            turned = np.where(key[:, 0] == pairs[:, 0], 1.0, -1.0)
+            which = [each.covariate_names.index(name) for name in names]
+            pieces[-1].append(values[:, which] * turned[:, None])
+    if own.time is not None and events.time is not None:
+        pieces.append([own.time[:, None], events.time[:, None]])
+    return [piece for piece in pieces if piece]
 
 
 def said_before(known: Answers, given: Answers) -> int:
@@ -363,36 +439,38 @@ def said_before(known: Answers, given: Answers) -> int:
 
     :param given: of the same table of rows and of the same labels.
     """
-    columns = ("judge", "person", "answer", "time")
-    _, before, now = _how_often((known, given), (known.pairs, given.pairs), *columns)
+    ends = _outcomes((known, given), (known.pairs, given.pairs))
+    for name in ("judge", "person", "time"):
+        values = [getattr(events, name) for events in (known, given)]
+        if all(value is not None for value in values):
+            values = [value if name == "time" else value.numbers for value in values]
+            ends = [np.column_stack(pair) for pair in zip(ends, values, strict=True)]
+    before, now = _numbers_of((known, given), *ends)
     equal = int(now[before == now].sum())
     return equal if equal >= max(_LEAST_AGAIN, _MOST_LEARNED * now.sum()) else 0
 
 
-def _how_often(
-    both: tuple[Answers, Answers], sides: tuple[IntArray, IntArray], *columns: str
-) -> tuple[FloatArray, IntArray, IntArray]:
-    """Different duels (k, .), by their items and whether these tied, and how often each is there in
-    either, (k,).
-
-    :param columns: what also tells them apart where both have it.
-    """
+def _outcomes(both: tuple[Answers, Answers], sides: tuple[IntArray, IntArray]) -> list[FloatArray]:
+    """Of both tables, (e, .) between which rows each duel was and how it ended: of a tie the lower
+    row first; and its grade where both have any."""
     keys = []
     for events, ends in zip(both, sides, strict=True):
-        # Of a tie the lower item first; -1 first where either is unknown.
         ties = np.zeros(len(events), dtype=bool) if events.ties is None else events.ties
         pairs = np.where(ties[:, None], np.sort(ends, 1), ends)
-        pairs[(ends < 0).any(1)] = -1
-        keys.append(np.column_stack([pairs, ties]).astype(np.float64))
-    for name in columns:
-        values = [getattr(events, name) for events in both]
-        if all(value is not None for value in values):
-            values = [value if name == "time" else value.numbers for value in values]
-            keys = [np.column_stack(pair) for pair in zip(keys, values, strict=True)]
-    different, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    places = np.split(number.reshape(-1), [len(keys[0])])
-    first, second = (
+        answer = events.answer if all(one.answer is not None for one in both) else None
+        grades = [] if answer is None else [answer.numbers]
+        keys.append(np.column_stack([pairs, ties, *grades]).astype(np.float64))
+    return keys
+
+
+def _numbers_of(
+    both: tuple[Answers, Answers], first: FloatArray, second: FloatArray
+) -> tuple[IntArray, IntArray]:
+    """How often each of k different duels is there in either table, (k,), by their keys (e, .)."""
+    different, number = np.unique(np.concatenate([first, second]), axis=0, return_inverse=True)
+    places = np.split(number.reshape(-1), [len(first)])
+    before, now = (
         np.bincount(place, events.counts, minlength=len(different))
         for place, events in zip(places, both, strict=True)
     )
-    return different, first, second
+    return before, now

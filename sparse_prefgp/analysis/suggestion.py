@@ -16,7 +16,7 @@ from sparse_prefgp.analysis.acquisition import (
 )
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.asked_sets import AskedSets
-from sparse_prefgp.analysis.boards import At, at_a_date
+from sparse_prefgp.analysis.boards import At, at_a_date, board_of
 from sparse_prefgp.analysis.candidates import (
     CandidatePairs,
     likely_best,
@@ -25,8 +25,9 @@ from sparse_prefgp.analysis.candidates import (
     pairs_of_the_likely_best,
     pool,
     random_pairs,
+    representatives,
 )
-from sparse_prefgp.analysis.contexts import has_contexts
+from sparse_prefgp.analysis.contexts import contexts_at, has_contexts
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
 from sparse_prefgp.analysis.people import Person, seen_by
 from sparse_prefgp.analysis.prediction import TIE
@@ -44,7 +45,9 @@ from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.engines import Status
+from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.protocols import Predicts, holding_duels
+from sparse_prefgp.models.questions import forecast_of
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, whole_number
@@ -240,9 +243,10 @@ def suggest(
         better one, and "thompson", the best items of two joint draws of the utilities, look for
         the best item. "settle" looks for who the first k are: by how much the answer is expected to
         lower how probably pairs of one of the first k and one of the others would be mistaken,
-        summed over these pairs (`settled`). Where judges have noises of their own, each pair is
-        asked of the one who tells most of it for the price, and the score is for one unit of it. Of
-        more than 64 pairs those that tell most to first order are looked at in full.
+        summed over these pairs (`settled`); of items in contexts, on average over these. Where
+        judges have noises of their own, each pair is asked of the one who tells most of it for the
+        price, and the score is for one unit of it. Of more than 64 pairs those that tell most to
+        first order are looked at in full.
     :param top: the k of "settle", 5 by default, or one less than the items where these are fewer.
     :param prices: for "settle", what a vote of each judge costs, as for `settled`.
     :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
@@ -276,7 +280,7 @@ def suggest(
         set_size=whole_number("set_size", set_size, 2) > 2,
         other_score=score != "bald" and f"the score {score!r} (--score)",
         not_settle=score != SETTLE and f"the score {score!r} (--score)",
-        settle=score == SETTLE,
+        settle=score == SETTLE and pairs is not None,
         top=top is not None,
         of_prices=prices is not None,
         pairs=pairs is not None,
@@ -289,7 +293,11 @@ def suggest(
     if set_size > 2:
         found_sets = _sets(model, candidates, batch, set_size, max_pairs, rng, done)
         return replace(found_sets, at_mode=mixed)
-    if pairs is None and not in_contexts:
+    over: Posterior | None = None
+    about = ""
+    if pairs is None and in_contexts and score == SETTLE:
+        found, over, about = _over_contexts(model, candidates, places, max_pairs, top)
+    elif pairs is None and not in_contexts:
         found = candidate_pairs(model, candidates, score, max_pairs, rng, top)
     else:
         found = (
@@ -307,7 +315,24 @@ def suggest(
             else "None of the pairs is between two of the items most likely to beat the best, "
             "which alone are drawn; give fewer pairs, or another score."
         )
-    return replace(best_of(model, found, batch, score, top, prices, rng, done), at_mode=mixed)
+    best = best_of(model, found, batch, score, top, prices, rng, done, over)
+    return replace(best, about=about, at_mode=mixed)
+
+
+def _over_contexts(
+    model: Predicts, candidates: Any, places: Any, max_pairs: int, top: int | None
+) -> tuple[CandidatePairs, Posterior, str]:
+    """Pairs of items, each the average over its contexts, the posterior at these, and this in
+    words."""
+    contexts_at(model, places)  # which refuses what is none
+    board = board_of(model, candidates, places)
+    _, kept = representatives(board.inputs)
+    items = replace(board.items.select(kept), rows=None)
+    first = number_of_first(top, len(items))
+    found = pairs_of_the_likely_best(model, items, max_pairs, JOINTLY, first, board.posterior)
+    words = f"{board.averaged} Gains are as if a vote were on that; ask it in any of these."
+    equal_items = len(board.items) - len(items)
+    return replace(found, equal_items=equal_items), board.posterior, words
 
 
 def candidate_pairs(
@@ -338,18 +363,31 @@ def best_of(
     prices: Any,
     rng: np.random.Generator,
     done: Report,
+    over: Posterior | None = None,
 ) -> Suggestions:
     """The batch that `suggest` chooses of these pairs, by its arguments; of "settle" the first ones
-    are of all items of `found`, whichever its pairs have."""
+    are of all items of `found`, whichever its pairs have.
+
+    :param over: of "settle", the posterior of the utilities at the inputs of the items; by default
+        that of the model.
+    """
     if score == "thompson":
         picks = _drawn(model, found, batch, rng, done)
     elif score == SETTLE:
         top = number_of_first(top, len(found.items))
-        picks = _settling(model, found, batch, top, judges_of(model, prices), done)
+        picks = _settling(model, found, batch, top, judges_of(model, prices), done, over)
     else:
         picks = _asked(model, found, batch, score, done)
     items = found.items
-    forecast = model.predict(Answers.between(*picks.ends.T), items.inputs)
+    if over is None:
+        forecast = model.predict(Answers.between(*picks.ends.T), items.inputs)
+    else:
+        rows, ends = np.unique(picks.ends, return_inverse=True)
+        mean, covariance = (x.numpy() for x in over.joint(as_float(items.inputs[rows])))
+        first, second = ends.reshape(-1, 2).T
+        variance = np.diag(covariance)[first] + np.diag(covariance)[second]
+        variance = variance - 2.0 * covariance[first, second]
+        forecast = forecast_of(model, mean[first] - mean[second], variance)
     won, tied, _ = np.exp(forecast.results).T
     assert forecast.variance is not None
     frame = require_pandas().DataFrame(
@@ -519,11 +557,13 @@ def _settling(
     top: int,
     judges: Judges | None,
     done: Report,
+    over: Posterior | None = None,
 ) -> _Picks:
     """Picks that settle who the first k are, each asked before the next is chosen."""
     model.allow(worth=True)
-    inputs = as_float(numbered_inputs(model, pairs.items))
-    mean_of_all, covariance = (x.numpy() for x in model.posterior().joint(inputs))
+    inputs = numbered_inputs(model, pairs.items) if over is None else pairs.items.inputs
+    posterior = over or model.posterior()
+    mean_of_all, covariance = (x.numpy() for x in posterior.joint(as_float(inputs)))
     state = FirstOnes(mean_of_all, covariance, top, 0.5 * model.likelihood.duel_noise)
     noises = model.likelihood.of_nobody()
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from sparse_prefgp.data.answers import Answers, Codes, Covariates
 from sparse_prefgp.data.contexts import names_of_rows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import NO_FEATURES
+from sparse_prefgp.data.roles import LAST_DATE
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, warn_of_spellings
@@ -179,7 +180,8 @@ def update(
             together.check(ids_of_items=old.item_ids is not None, array_of_items=True)
             items, n = resolve_items(model, items), old.num_items  # which they follow in number
             items = replace(items, ids=tuple(range(n, n + len(items))))
-    read = read_answers(model, kind, source, items, columns, {"learning": True}, **options)
+    how = {"learning": True, "dates": True}
+    read = read_answers(model, kind, source, items, columns, how, **options)
     _refuse_changed(old, read.items)
     everything, added, new = read.placed(model)
     if named_only:
@@ -187,7 +189,8 @@ def update(
     if model.inputs.layout.dated:
         assert new.time is not None and old.times is not None
         refuse_earlier(new.time, float(old.times.max()), read.table.row)
-    data = _joined(old, everything, new, people)
+    new, roles = _last_date_of(old, new)
+    data = _joined(old, everything, new, people).replacing(roles=roles)
     _warn_of_repeated(old, data)
     if model.inputs.layout.dated:
         result, facts = _followed(model, data, in_one_pass, slices)
@@ -251,6 +254,17 @@ def _mixed(model: PreferenceGP, at_mode: PreferenceGP, data: Duels, new: Answers
         effective_points=effective,
     )
     return result
+
+
+def _last_date_of(old: Duels, new: Answers) -> tuple[Answers, Mapping[str, str]]:
+    """New answers, without dates where the old ones keep only the last of these, and the roles of
+    both: with their last date where it is known of both."""
+    if LAST_DATE not in old.roles:
+        return new, old.roles
+    roles = {role: column for role, column in old.roles.items() if role != LAST_DATE}
+    if new.time is not None:
+        roles[LAST_DATE] = repr(max(float(old.roles[LAST_DATE]), float(new.time.max())))
+    return new.saying(time=None), roles
 
 
 def _warn_of_repeated(old: Duels, data: Duels) -> None:

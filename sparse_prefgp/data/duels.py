@@ -155,8 +155,8 @@ class Duels(OfItems, OfLabels):
     streamed duels where it is read."""
     roles: Mapping[str, str]
     """By which column of a table each of `ROLES` is read: as recorded where the duels were read,
-    else the role's own name; and `ORDER`, that of day and month in dates, where it counts. New
-    tables are read by the same."""
+    else the role's own name; `ORDER`, that of day and month in dates, where it counts; and
+    `LAST_DATE` and `FLAGGED` of a board. New tables are read by the same."""
     people_table: PeopleFeatures | RawItems | None = None
     """What is known of the people besides their preferences: features, or the table of which these
     are yet to be made; None for no more than their names, or not even that."""

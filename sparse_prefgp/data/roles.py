@@ -20,6 +20,10 @@ USUAL_NAMES: Mapping[str, Sequence[str]] = {
 NONE = "none"
 # How dates were written whose numbers have two readings, such as 11/08/2023; next to the roles.
 ORDER, DAY_FIRST, MONTH_FIRST = "order_of_dates", "day-first", "month-first"
+# The last date, in days since 1970, of answers whose dates themselves are not kept.
+LAST_DATE = "last_date"
+# Covariates of which flags were made where they are 0, which are made again of every table.
+FLAGGED = "flagged_where_0"
 
 
 def columns_of_roles(named: Mapping[str, str]) -> dict[str, str]:

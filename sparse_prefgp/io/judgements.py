@@ -31,6 +31,7 @@ from sparse_prefgp.io.files import (
     plain_ids,
     warn_of_blanks,
 )
+from sparse_prefgp.io.header import Header
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.values import (
     counts_of,
@@ -340,6 +341,36 @@ def differences_of(
         one, *other = (finite_of(values[name], name, where) for name in each)
         found.append(one - other[0] if other else one)
     return np.column_stack(found)
+
+
+def flags_of_zero(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Columns that are 1 where something is 0, such as `no_length_a` of `length_a`.
+
+    :param values: numbers by their columns, whose names have `name` in them.
+    """
+    return {
+        column.replace(name, f"no_{name}", 1): (numbers == 0.0).astype(int)
+        for column, numbers in values.items()
+    }
+
+
+def with_flags(table: Table, names: Iterable[str], sides: Iterable[Pair]) -> Table:
+    """A table with the flags of covariates that are 0 of a side, where it says what these are and
+    has no such flags.
+
+    :param names: of the covariates.
+    :param sides: by which of these their columns may be told apart.
+    """
+    header, to_numeric = Header(table.frame.columns), require_pandas().to_numeric
+    of_sides = [header.of_sides(pair) for pair in sides]
+    flags: dict[str, Any] = {}
+    for name in names:
+        pair = next((each[name] for each in of_sides if name in each), ())
+        if any(f"no_{name}" in each for each in of_sides):
+            continue
+        values = {column: to_numeric(table.frame[column], errors="coerce") for column in pair}
+        flags |= flags_of_zero(values, name)
+    return replace(table, frame=table.frame.assign(**flags)) if flags else table
 
 
 def names_covariates(

@@ -407,8 +407,8 @@ TABLE: dict[str, dict[str, str]] = {
         ("top", "of_prices"), "leave it out, or take the score settle (--score settle)"
     ),
     "settle": {
-        "contexts": "the first ones are items, whatever the context; ask the pairs of settled, "
-        "which are settled.csv of a board, from the first row on, or take another score"
+        "contexts": "the first ones are items, whatever the context; leave the list of pairs out, "
+        "or take another score"
     },
     "prices": {
         "one_noise": "leave them out, or fit with noise by judge (--noise-by)",

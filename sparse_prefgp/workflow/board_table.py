@@ -15,11 +15,12 @@ from sparse_prefgp.data.answers import TIE, Codes
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.flags import refuse_cells
-from sparse_prefgp.data.roles import NONE, USUAL_NAMES
+from sparse_prefgp.data.roles import FLAGGED, LAST_DATE, NONE, USUAL_NAMES
 from sparse_prefgp.io.dates import REMEDY, dates_of, in_iso
 from sparse_prefgp.io.files import Table, id_text
 from sparse_prefgp.io.forms import Form, Stated, load_answers
 from sparse_prefgp.io.header import Header
+from sparse_prefgp.io.judgements import flags_of_zero
 from sparse_prefgp.io.sides import SIDE
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -80,6 +81,8 @@ class Battles:
     notes: tuple[str, ...] = ()
     only_audited: str | None = None
     """A column of categories that the board has no boards of: too many labels, or one."""
+    flagged: tuple[str, ...] = ()
+    """The styles of which flags of what is 0 were made."""
 
     @classmethod
     def opened(
@@ -98,13 +101,15 @@ class Battles:
         given, style = {**vars(form)}, several(style)
         table = load_answers(source, Stated(**given, covariates=style))
         header = Header(table.frame.columns)
-        table, style, empty = _with_empty(table, style)
+        without, (table, style, empty) = style, _with_empty(table, style)
+        flagged = tuple(x for x in without if f"no_{x}" in {*style} - {*without})
         style, alike = _varying(table, style)
         durations, lasting = _durations(table, header) if asked.get("date") is None else ([], ())
         besides = [*style, *given.get("sides", ()), given.get("outcome"), *durations]
         roles = Roles.of(header, asked, [name for name in besides if name])
         roles, undated = _dated(table, roles, asked.get("date"))
-        made = cls(table, roles, style, given, by, (*empty, *alike, *lasting, *undated))
+        notes = (*empty, *alike, *lasting, *undated)
+        made = cls(table, roles, style, given, by, notes, flagged=flagged)
         made._check_kinds()
         made._refuse_empty(roles.judge, "--judge none (judge='none')")
         category = roles.category
@@ -209,6 +214,17 @@ class Battles:
         with warnings.catch_warnings():  # what there is to say was said as the table was opened
             warnings.simplefilter("ignore")
             return _days(self._with(frame).table, self.roles.date)
+
+    def remembering(self, table: Duels) -> Duels:
+        """The battles, which remember their column of dates and the last of these, and the flags
+        that were made."""
+        roles = dict(table.roles)
+        days, date = self.days(self.table.frame), self.roles.date
+        if days is not None and date is not None:
+            roles |= {"date": date, LAST_DATE: repr(float(days.max()))}
+        if flagged := [name for name in self.flagged if f"no_{name}" in self.style]:
+            roles[FLAGGED] = ",".join(flagged)
+        return table.replacing(roles=roles)
 
     def _extent(self, column: str) -> str:
         """How many labels a column has, or its first and last date."""
@@ -338,8 +354,7 @@ def _with_empty(
             continue
         if float(above.quantile(0.05)) < float(above.std()):
             continue  # 0 is the end of what there is
-        flags = {f"no_{column}": (side == 0.0).astype(int) for column, side in values.items()}
-        frame = frame.assign(**flags)
+        frame = frame.assign(**flags_of_zero(values, name))
         added.append(flag)
         notes.append(
             f"The {name} of {share:.1%} of the answers is 0, far from all others: that an answer "

@@ -508,7 +508,7 @@ def _fitted(
         noise_by_group=judge is not None,
         leans=((judge, SIDE),) if judge and SIDE in table.given.covariate_names else (),
     )
-    return run_fit(Sources(answers=table), terms, reporter=reporter)
+    return run_fit(Sources(answers=battles.remembering(table)), terms, reporter=reporter)
 
 
 def _name_of(anchor: Any) -> str | None:

@@ -228,7 +228,24 @@ def test_evaluation_and_update_read_the_same_tables(model: spg.PreferenceGP) -> 
 
 def test_the_first_ones_are_items_whatever_the_context(model: spg.PreferenceGP) -> None:
     with refused("settle", "contexts"):
-        spg.suggest(model, score="settle", top=2)
+        spg.suggest(model, pairs=DUELS, score="settle", top=2)
+    known = spg.settled(model, top=2)
+    found = spg.suggest(model, score="settle", top=2, batch=4)
+    assert [*found.frame.columns[:3]] == ["first", "second", "score"]
+    assert "averages over" in str(found) and "as if a vote were on that" in " ".join(
+        str(found).split()
+    )
+    pairs = {frozenset(row) for row in known.frame[["first", "second"]].itertuples(index=False)}
+    apart = known.frame.set_index(["first", "second"])["difference"].to_dict()
+    for row in found.frame.itertuples():
+        assert {row.first, row.second} <= set(NAMES)
+        one, other = (row.first, row.second), (row.second, row.first)
+        if frozenset(one) in pairs:
+            expected = apart[one] if one in apart else -apart[other]
+            assert row.difference == pytest.approx(expected, rel=1e-9)
+    assert any(frozenset((row.first, row.second)) in pairs for row in found.frame.itertuples())
+    some = spg.suggest(model, score="settle", top=2, at=f"surface={DUELS['surface'].iloc[0]}")
+    assert len(some.frame) == 1
 
 
 @pytest.mark.parametrize("score", ["bald", "eubo", "thompson"])

@@ -246,6 +246,33 @@ def test_what_a_threshold_cannot_be_made_of(made: Any, tmp_path: Path) -> None:
         spg.evaluate(model, choices=votes, risk=0.1)
 
 
+def test_votes_of_which_a_part_was_fitted_are_refused() -> None:
+    """With a covariate, by which votes are told apart."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 6, 160)
+    second = (first + rng.integers(1, 6, 160)) % 6
+    won = rng.uniform(size=160) < ndtr((second - first) / 2.0)
+    frame = pd.DataFrame(
+        {
+            "winner": np.where(won, first, second),
+            "loser": np.where(won, second, first),
+            "length": rng.normal(size=160),
+        }
+    )
+    items = pd.DataFrame({"item_id": range(6), "x": np.linspace(-1.0, 1.0, 6)})
+    training, new = frame[:80], frame[80:]
+    duels = spg.read_duels(items, training, covariates=["length"])
+    model = spg.PreferenceGP(
+        duels, gpflow.kernels.SquaredExponential(), terms=[spg.Coefficients(variance=1.0)]
+    )
+    assert spg.evaluate(model, new, risk=0.4)["threshold"]["tested"] == 80
+    for fitted, others in ((training[:40], new[:0]), (training[:30], new), (training, new)):
+        with pytest.raises(ValueError, match=rf" {len(fitted)} duels that are equal to those"):
+            spg.evaluate(model, pd.concat([others, fitted]), risk=0.4)
+        with pytest.warns(UserWarning, match=f"{len(fitted)} of these .* has learned from"):
+            spg.evaluate(model, pd.concat([others, fitted]))
+
+
 def test_later_duels_are_refused() -> None:
     items, sides = np.arange(4.0)[:, None], ([0, 1, 2, 0], [1, 2, 3, 3])
     first = spg.Duels(items, *sides, times=[1.0, 2.0, 3.0, 4.0])

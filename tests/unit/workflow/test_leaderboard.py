@@ -18,7 +18,7 @@ from sparse_prefgp.analysis.audit_result import Finding
 from sparse_prefgp.io.forms import Form
 from sparse_prefgp.workflow.board_table import Battles, odd_of
 from sparse_prefgp.workflow.leaderboard import Leaderboard, Part, conclusion
-from tests.together import apart
+from tests.together import apart, refused
 
 pytest.importorskip("typer")
 
@@ -432,6 +432,33 @@ def test_without_a_winner_a_sentence_says_what_more_votes_would_settle() -> None
     assert "with 8 times today's votes (480) it is with a chance of" in found.conclusion
 
 
+def _same_flags_are_made(model: spg.PreferenceGP, table: pd.DataFrame) -> None:
+    """Of every table that a model with flags reads, with or without them."""
+    new = table.assign(winner=table["winner"].to_numpy()[::-1])
+    flags = {f"no_length_{side}": (new[f"length_{side}"] == 0).astype(int) for side in "ab"}
+    said = new.assign(**flags)
+    assert sum(flag.sum() for flag in flags.values()) > 4
+    scores = [spg.evaluate(model, votes)["held_out"]["model"] for votes in (new, said)]
+    assert scores[0] == scores[1]
+    alone = spg.evaluate(model, said.assign(no_length_a=0, no_length_b=0))["held_out"]["model"]
+    assert alone != scores[0], "flags that are there count"
+    sides = {"model_a": "first", "model_b": "second"}
+    sides |= {
+        f"{x}length_{side}": f"{sides[f'model_{side}']}_{x}length"
+        for x in ("", "no_")
+        for side in "ab"
+    }
+    for columns in ({}, sides):
+        one, other = (
+            spg.predict(model, votes.drop(columns="winner").rename(columns=columns))
+            for votes in (new, said)
+        )
+        assert (one["probability"] == other["probability"]).all()
+        assert not {*one} - {*other}
+    one, other = (spg.update(model, votes)[0].log_evidence() for votes in (new, said))
+    assert one == other
+
+
 @pytest.mark.slow
 def test_empty_answers_have_a_coefficient_of_their_own() -> None:
     rng, table = np.random.default_rng(0), battles(200)
@@ -441,9 +468,32 @@ def test_empty_answers_have_a_coefficient_of_their_own() -> None:
     found = spg.leaderboard(table, style=["length"], judge="none", category="none", **QUICK)
     assert {*found.biases["name"]} == {"length", "no_length", "side"}
     assert any("far from all others" in note for note in found.notes)
+    _same_flags_are_made(found.model, table)
     table["length_a"] -= 6.0
     plain = spg.leaderboard(table, style=["length"], judge="none", category="none", **QUICK)
     assert "no_length" not in {*plain.biases["name"]}
+
+
+def test_a_board_refuses_the_risk_of_later_votes(tmp_path: Path) -> None:
+    dated = battles(300).drop(columns=["category", "kind"]).assign(day=np.arange(300) + 19000)
+    early, late = dated[:150], dated[150:]
+    spg.leaderboard(early, style="length", audit=False, out=tmp_path / "board", **QUICK)
+    model = spg.load(tmp_path / "board" / "model")
+    for votes, columns in ((late, None), (late.rename(columns={"day": "on"}), {"date": "on"})):
+        with refused("risk", "later_duels"):
+            spg.evaluate(model, votes, columns=columns, risk=0.4, task="none")
+    same = late.assign(day=late["day"] - 150)
+    assert spg.evaluate(model, same, risk=0.4, task="none")["threshold"]["tested"] > 0
+    with pytest.warns(UserWarning, match="have no dates, by which they could be seen to be later"):
+        spg.evaluate(model, late.drop(columns="day"), risk=0.4, task="none")
+    assert "threshold" not in spg.evaluate(model, late)
+    updated, _ = spg.update(model, late[:100])
+    with refused("risk", "later_duels"):
+        spg.evaluate(updated, late[100:], risk=0.4, task="none")
+    with refused("risk", "known_duels"):  # and not later than all
+        spg.evaluate(updated, late[50:], risk=0.4, task="none")
+    undated, _ = spg.update(model, late[:100].drop(columns="day"))
+    assert "last_date" not in undated.duels.roles
 
 
 def test_what_is_odd_is_told() -> None:
