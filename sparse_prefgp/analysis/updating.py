@@ -156,7 +156,8 @@ def update(
     :param options: of these readers, such as `at_once=True`.
     :return: The new model, after inference that began at the old sites, and what was done. Its
         posterior is that of a model made afresh from all duels with these parameters; fit it with
-        `optimise` to learn the parameters from all duels.
+        `optimise` to learn the parameters from all duels, or `new.at_mode` of an `IntegratedGP`,
+        which `integrate` makes a mixture of again.
     :raises ValueError: an unknown id, an item against itself or a bad count (with its row); a known
         item with other features; ids that do not fit those of the model; what `resolve_items`
         raises; ties for a model without margin; what `roles_in` raises of judges, people, dates and

@@ -96,15 +96,16 @@ def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
         *_about_chunks(fit),
         *_about_weights(fit),
         *_about_the_kernel(fit),
-        *_about_integration(fit),
+        *(about_integration(fit["integration"]) if "integration" in fit else ()),
         *_about_certainty(fit),
     ]
 
 
-def _about_integration(fit: Mapping[str, Any]) -> list[str]:
-    integration = fit.get("integration")
-    if integration is None:
-        return []
+def about_integration(integration: Mapping[str, Any]) -> list[str]:
+    """What to know of how hyperparameters were integrated out.
+
+    :param integration: the fields of `Integration`.
+    """
     unknown = [name for name, sd in integration["log_sd"].items() if sd > UNKNOWN]
     notes = []
     if unknown:

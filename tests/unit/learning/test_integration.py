@@ -13,9 +13,11 @@ import pandas as pd
 import pytest
 import tensorflow_probability as tfp
 from scipy.special import ndtr
+from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import whitened
+from sparse_prefgp.cli.app import app
 from sparse_prefgp.data.answers import CHOICE, Answers
 from sparse_prefgp.learning.integration import Hyperparameters, design_points, normalised
 from sparse_prefgp.learning.notes import notes_of
@@ -482,3 +484,30 @@ def test_designs_have_the_moments_of_a_normal() -> None:
     weights = normalised(np.array([0.0, 5.0, -np.inf, 0.0]), np.zeros(4), capped=True)
     assert weights[2] == 0.0 and weights.max() == pytest.approx(0.5)
     assert weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.slow
+def test_what_an_update_learns_is_integrated_over_again(tmp_path: Path) -> None:
+    """Predictions of a mixture would not follow the mode alone."""
+    rng = np.random.default_rng(2)
+    ends = rng.permuted(np.tile(np.arange(6), (30, 1)), axis=1)[:, :2].T
+    names = np.array(list("abcdef"))
+    some = pd.DataFrame({"winner": names[ends[0]], "loser": names[ends[1]]})
+    model = spg.fit(duels=some[:24], test_fraction=0.0, integrate=True).model
+    spg.save(model, tmp_path / "old")
+    with pytest.raises(ValueError, match=r"integrate that again: spg.integrate\(model.at_mode\)"):
+        spg.optimise(model, 5)
+    some[24:].to_csv(tmp_path / "more.csv", index=False)
+    call = ["update", "--model", tmp_path / "old", "--duels", tmp_path / "more.csv"]
+    call += ["--out", tmp_path / "new", "--max-iterations", 50, "--json"]
+    result = CliRunner().invoke(app, [*map(str, call)])
+    assert result.exit_code == 0, result.output
+    learned, _ = spg.update(model.at_mode, some[24:])
+    spg.optimise(learned, 50)
+    wanted, found = spg.integrate(learned), spg.load(tmp_path / "new")
+    assert isinstance(found, IntegratedGP)
+    items = found.inputs.of_items()
+    chances = [one.predict_duel(items[:3], items[3:]).numpy() for one in (found, wanted)]
+    np.testing.assert_allclose(*chances, rtol=SAME_OPTIMUM)
+    said = json.loads(result.stdout)["integration"]
+    assert said["reason"] == wanted.integration.reason and said["evaluations"] > 0
