@@ -28,6 +28,7 @@ from sparse_prefgp.models.preference_gp import PreferenceGP, copied
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.normals import Normals
+from sparse_prefgp.support.randomness import generator
 
 # The step of a logarithm in one-sided differences, down, where the objective bends less than above.
 # Of the nine cases of the tests it moves no standard deviation by more than 0.3 %, one of -0.1 by
@@ -72,14 +73,15 @@ def integrate(
     :param rng: draws pairs of items by which that is measured; by default seed 0.
     :return: an `IntegratedGP`, or the model itself; either has the `integration` that says why. Of
         a `StreamedGP` the gain is found, and the model is returned.
-    :raises ValueError: nothing is learned; utilities that move in time; numbers that make no sense.
+    :raises ValueError: nothing is learned; utilities that move in time; numbers that make no sense;
+        a seed in place of a generator.
     """
     check_kind("model", model, DuelGP, "a PreferenceGP or a StreamedGP")
     model = model.at_mode
     model.allow(integrate=True)
     check_number("max_directions", max_directions, least=1, most=MAX_DIRECTIONS, whole=True)
     check_number("skip_below", skip_below, least=0.0)
-    run = _Run(model, np.random.default_rng(0) if rng is None else rng)
+    run = _Run(model, generator(rng))
     try:
         return run.made(max_directions, skip_below)
     finally:

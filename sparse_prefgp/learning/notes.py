@@ -14,6 +14,8 @@ NO_LINE = "No straight-line effect was found for "
 OWN_LENGTHSCALES = "Lengthscales of"
 LINEAR_TAKEN = "The kernel linear was taken"
 _HARMLESS_JITTER = "A harmless jitter"
+# How the prior of what is learned without one is called.
+NO_PRIOR = "none"
 # Duels below which it is no finding that they tell no item from another.
 FEW = 100
 # Times the gain at which a fit settles: below, more iterations hardly help.

@@ -19,7 +19,10 @@ from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.data.slices import DAYS_A_YEAR
+from sparse_prefgp.learning.notes import NO_PRIOR
+from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.parameters import LogParameter, half_t
+from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.words import id_text
 
 WEAK, NONE = "weak", "none"
@@ -47,7 +50,9 @@ def default_priors(model: Any) -> tuple[str, ...]:
     :param model: `PreferenceGP` or `StreamedGP`; its parameters become `LogParameter`s of the same
         values.
     :return: what got one, by the paths of `gpflow.utilities.parameter_dict`.
+    :raises ValueError: no model.
     """
+    check_kind("model", model, DuelGP, "a PreferenceGP or a StreamedGP")
     unit = float(np.sqrt(2.0 * model.likelihood.noise.numpy()))
     new: dict[int, LogParameter] = {}
     taste = model.terms.taste
@@ -189,6 +194,6 @@ def _in_words(parameter: gpflow.Parameter) -> tuple[Any, ...]:
             f"log-normal{of} about {np.exp(np.mean(centre)):.2g}, sd {np.mean(sd):.2g} of its log"
         )
     else:
-        return ("none" if prior is None else type(prior).__name__,)
+        return (NO_PRIOR if prior is None else type(prior).__name__,)
     power = parameter.power if isinstance(parameter, LogParameter) else 1.0
     return words, *(end ** (1.0 / power) for end in ends)

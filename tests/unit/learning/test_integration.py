@@ -393,12 +393,14 @@ def test_where_it_would_change_nothing_the_model_itself_is_kept() -> None:
     gpflow.set_trainable(model.kernel, False)
     with pytest.raises(ValueError, match="learns no hyperparameter"):
         spg.integrate(model)
-    for wrong in ({"max_directions": 9}, {"skip_below": -1.0}):
+    for wrong in ({"max_directions": 9}, {"skip_below": -1.0}, {"rng": 3}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             spg.integrate(model_of("four_items"), **wrong)
 
 
 def test_default_priors_leave_what_has_one_or_is_not_learned() -> None:
+    with pytest.raises(ValueError, match="model is of type NoneType; give a PreferenceGP"):
+        spg.default_priors(None)
     rng = np.random.default_rng(0)
     ends = rng.permuted(np.tile(np.arange(6), (20, 1)), axis=1)[:, :2].T
     kernel = gpflow.kernels.Linear() + gpflow.kernels.Matern52(lengthscales=[1.0, 2.0])
