@@ -20,7 +20,7 @@ import tensorflow as tf
 from scipy import linalg
 
 from sparse_prefgp.learning.objective import InChunks, InMemory
-from sparse_prefgp.learning.priors import APART, learned_paths
+from sparse_prefgp.learning.priors import APART, learned_paths, name_of, names_of_values
 from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.integrated import IntegratedGP, Integration
 from sparse_prefgp.models.parameters import LogParameter, reach_of
@@ -96,7 +96,7 @@ class Hyperparameters:
     """
 
     def __init__(self, model: PreferenceGP) -> None:
-        self.named = learned_paths(model)
+        self.model, self.named = model, learned_paths(model)
         self._least = [reach_of(x)[0] * (1.0 + ABOVE_LIMIT) for _, x in self.named]
         sizes = [int(np.prod(x.shape)) for _, x in self.named]
         apart = sum(sizes) <= APART
@@ -112,12 +112,14 @@ class Hyperparameters:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """(P,), the path of each, with its place in a vector."""
+        """(P,), as `learned_parameters` has them; of a vector that moves as one its own."""
         names = []
         for i, where in self.groups:
             path, x = self.named[i]
             whole = len(where) == int(np.prod(x.shape))
-            names.append(path if whole else f"{path}[{int(where[0])}]")
+            names.append(
+                name_of(path) if whole else names_of_values(self.model, path, x)[int(where[0])]
+            )
         return tuple(names)
 
     def moved(self, step: FloatArray) -> None:

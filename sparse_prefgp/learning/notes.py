@@ -111,7 +111,7 @@ def about_integration(integration: Mapping[str, Any]) -> list[str]:
     unknown = [name for name, sd in integration["log_sd"].items() if sd > UNKNOWN]
     notes = []
     if unknown:
-        names = listing([name.lstrip(".") for name in unknown])
+        names = listing(unknown)
         notes = [f"Duels and priors say next to nothing of {names}; take --priors weak."]
     if not integration["used"]:
         return [*notes, f"{NOT_INTEGRATED}: {integration['reason']}."]

@@ -144,26 +144,38 @@ def learned_parameters(model: Any, log_sd: Mapping[str, float]) -> list[dict[str
     which the prior has 90 %), and `log_sd`, how well its logarithm is known, where that was found
     for it alone; of more than eight values one row of their geometric mean.
 
-    :param log_sd: by the names of `Integration.log_sd`.
+    :param log_sd: by the same names (`Integration.log_sd`).
     """
     rows = []
     for path, parameter in learned_paths(model):
         values = parameter.numpy().reshape(-1)
         words, *ends = _in_words(parameter)
-        apart = 1 < values.size <= APART
-        names = _names_of_values(model, parameter) if apart else ()
-        for i in range(values.size) if apart else (slice(None),):
-            name = f"{path}[{names[i] if names else i}]" if apart else path
-            one = [float(np.exp(np.mean(np.log(x[i])))) for x in (values, *ends)]
-            known = log_sd.get(f"{path}[{i}]" if apart else path)
+        apart = values.size <= APART
+        names = names_of_values(model, path, parameter) if apart else (name_of(path),)
+        for i, name in enumerate(names):
+            some = slice(i, i + 1) if apart else slice(None)
+            one = [float(np.exp(np.mean(np.log(x[some])))) for x in (values, *ends)]
             keys = ("name", "value", "prior", "lower", "upper", "log_sd")
             there = (None, None) if not ends else one[1:]
-            row = (name.lstrip("."), one[0], words, *there, known)
+            row = (name, one[0], words, *there, log_sd.get(name))
             rows.append(dict(zip(keys, row, strict=True)))
     return rows
 
 
-def _names_of_values(model: Any, parameter: gpflow.Parameter) -> tuple[str, ...]:
+def name_of(path: str) -> str:
+    """What a parameter is called, by its path of `gpflow.utilities.parameter_dict`."""
+    return path.lstrip(".")
+
+
+def names_of_values(model: Any, path: str, parameter: gpflow.Parameter) -> tuple[str, ...]:
+    """What each value of a parameter is called: of a vector with the feature, covariate or judge
+    that it is of, or its place where these have no names."""
+    size, name = int(np.prod(parameter.shape)), name_of(path)
+    of = _whose_values(model, parameter) or range(size)
+    return (name,) if size == 1 else tuple(f"{name}[{one}]" for one in of)
+
+
+def _whose_values(model: Any, parameter: gpflow.Parameter) -> tuple[str, ...]:
     """Features, covariates or judges that the values of a vector are of, where they have names."""
     duels, of = model.duels, model.likelihood
     names: Any = ()

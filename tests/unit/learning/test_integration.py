@@ -84,18 +84,18 @@ def model_of(name: str) -> spg.PreferenceGP:
 
 
 def place(model: spg.PreferenceGP, said: str) -> str:
-    """The path of a hyperparameter by what the case calls it."""
+    """The name of a hyperparameter by what the case calls it."""
     last = said[-1]
     if "lengthscale" in said:
         many = model.kernel.lengthscales.shape[0] > 1
-        return f".kernel.lengthscales[{last}]" if many else ".kernel.lengthscales"
+        return f"kernel.lengthscales[{last}]" if many else "kernel.lengthscales"
     if "judge" in said:
-        return f".likelihood.noise_ratio[{model.duels.group_names.index(int(last))}]"
+        return f"likelihood.noise_ratio[{last}]"
     if "own" in said:
-        return ".terms[0].kernel.variance"
-    known = {"coefficient": ".terms[0].variance", "margin": ".likelihood.margin"}
-    known |= {"step": ".likelihood.steps[0]"}
-    return next((path for word, path in known.items() if word in said), ".kernel.variance")
+        return "terms[0].kernel.variance"
+    known = {"coefficient": "terms[0].variance", "margin": "likelihood.margin"}
+    known |= {"step": "likelihood.steps[0]"}
+    return next((path for word, path in known.items() if word in said), "kernel.variance")
 
 
 def order_of(model: spg.PreferenceGP, name: str) -> list[int]:
@@ -513,3 +513,23 @@ def test_what_an_update_learns_is_integrated_over_again(tmp_path: Path) -> None:
     np.testing.assert_allclose(*chances, rtol=SAME_OPTIMUM)
     said = json.loads(result.stdout)["integration"]
     assert said["reason"] == wanted.integration.reason and said["evaluations"] > 0
+
+
+@pytest.mark.slow
+def test_what_is_of_the_mode_says_so() -> None:
+    few, board = integrated("four_items"), integrated("judges")
+    words = "are those at the most likely hyperparameters"
+    drawn = {"num_draws": 60, "chains": 2, "rng": np.random.default_rng(0)}
+    for ask, model in (
+        (lambda one: spg.evidence_report(one, samples=0), few),
+        (lambda one: spg.check_against_sampling(one, **drawn), few),
+        (spg.audit, board),
+        (judges, board),
+    ):
+        assert words in " ".join(str(ask(model)).split())
+    assert words not in str(judges(board.at_mode))
+    items = few.inputs.of_items()
+    with pytest.warns(UserWarning, match=f"Predictions of what replace has made {words}"):
+        made = spg.replace(few, few.duels)
+    chances = [one.predict_duel(items[:2], items[2:]) for one in (made, few.at_mode)]
+    np.testing.assert_allclose(*chances, atol=1e-6)
