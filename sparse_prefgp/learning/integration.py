@@ -88,6 +88,35 @@ def integrate(
         run.close()
 
 
+def pairs_of_items(model: Any, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Two sides, (N, D) each, of all pairs of the items of a model, or of `PAIRS` random ones."""
+    items = model.inputs.of_items()
+    n = len(items)
+    first, second = np.triu_indices(min(n, 2 * PAIRS), 1)
+    if len(first) > PAIRS:
+        first = rng.integers(n, size=PAIRS)
+        second = (first + rng.integers(1, n, size=PAIRS)) % n
+    return items[first], items[second]
+
+
+def longer_than_at_mode(model: IntegratedGP, pairs: tuple[FloatArray, FloatArray]) -> float:
+    """By which share intervals of the differences of some pairs are longer than at the mode."""
+    mixture = model.mixture
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alone, *each = (
+            Normals.of(*(x.numpy() for x in one.predict_difference(*pairs)))
+            for one in (mixture.at_mode, *mixture.points)
+        )
+    mixed = Normals.mixed(each, mixture.weights).times(mixture.units)
+    return float(np.mean(np.sqrt(mixed.variance / np.maximum(alone.variance, 1e-300)))) - 1.0
+
+
+def effective_number(weights: FloatArray) -> float:
+    """How many equal weights (S,) tell as much."""
+    return float(1.0 / np.sum(weights**2))
+
+
 class Hyperparameters:
     """The learned hyperparameters of a model as logarithms theta, (P,).
 
@@ -167,13 +196,7 @@ class _Run:
             InMemory(model, list(model.trainable_variables)) if self._held else InChunks(model)
         )
         self._mode = self._objective.get()
-        items = model.inputs.of_items()
-        n = len(items)
-        first, second = np.triu_indices(min(n, 2 * PAIRS), 1)
-        if len(first) > PAIRS:
-            first = rng.integers(n, size=PAIRS)
-            second = (first + rng.integers(1, n, size=PAIRS)) % n
-        self._pairs = items[first], items[second]
+        self._pairs = pairs_of_items(model, rng)
 
     def close(self) -> None:
         """Put the model back to the mode and its sites."""
@@ -246,21 +269,15 @@ class _Run:
         assert self._sites is not None  # as of all that is held
         at_mode.inference.restore(*self._sites, self._known.result)
         integrated = IntegratedGP(at_mode, points, weights)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            differences = [point.predict_difference(*self._pairs) for point in points]
-        each = [Normals.of(mean.numpy(), own.numpy()) for mean, own in differences]
-        mixed = Normals.mixed(each, weights).times(integrated.mixture.units).variance
-        alone = variance[: len(mixed)]
         return self._told(
             integrated,
             True,
             f"predictions move with {r} of {count} directions of the hyperparameters",
             directions=r,
             left=float(left[r - 1]),
-            longer=float(np.mean(np.sqrt(mixed / alone))) - 1.0,
+            longer=longer_than_at_mode(integrated, self._pairs),
             points=len(points),
-            effective_points=float(1.0 / np.sum(weights**2)),
+            effective_points=effective_number(weights),
             **said,
         )
 

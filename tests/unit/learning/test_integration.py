@@ -302,7 +302,7 @@ def test_new_answers_weight_the_points_by_their_evidence() -> None:
     names = np.array(list("abcdef"))
     some = pd.DataFrame({"winner": names[ends[0]], "loser": names[ends[1]]})
     model = spg.fit(duels=some[:24], test_fraction=0.0, integrate=True).model
-    new, _ = spg.update(model, some[24:])
+    new, report = spg.update(model, some[24:])
     assert isinstance(new, IntegratedGP) and new.integration.used
     points = model.mixture.points
     whole = [spg.replace(point, new.duels) for point in points]
@@ -314,6 +314,19 @@ def test_new_answers_weight_the_points_by_their_evidence() -> None:
     each = [point.predict_duel(items[:3], items[3:]).numpy() for point in whole]
     wanted = new.mixture.weights @ each
     np.testing.assert_allclose(new.predict_duel(items[:3], items[3:]), wanted, atol=1e-6)
+    # What is said of it is of these points, and nothing of the curvature before.
+    ends = [items[rows] for rows in np.triu_indices(6, 1)]
+    mixed, alone = (one.predict_difference(*ends)[1].numpy() for one in (new, new.at_mode))
+    said = report.integration
+    assert said is new.integration and (said.gain, said.left, said.log_sd) == (None, None, {})
+    assert said.longer == pytest.approx(np.mean(np.sqrt(mixed / alone)) - 1.0)
+    assert said.evaluations == 0 and said.sweeps == sum(
+        x.infer().sweeps for x in new.mixture.points
+    )
+    assert f"of which {said.effective_points:.1f} count" in str(report)
+    # One that nothing is known of, as points of one's own are put together.
+    bare = IntegratedGP(model.at_mode, model.mixture.points, model.mixture.weights)
+    assert spg.update(bare, some[24:])[1].integration.longer == pytest.approx(said.longer)
 
 
 @pytest.mark.slow
