@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparse_prefgp.support.words import counted, listing
+from sparse_prefgp.support.words import agreeing, counted, listing
 
 # Iterations over which it is said what they brought together, at most.
 WINDOW = 10
@@ -70,10 +70,14 @@ def learned_from(figures: Mapping[str, Any]) -> str:
 INTEGRATED = "Intervals include what is not known of the hyperparameters"
 # Standard deviation of a logarithm.
 UNKNOWN = 3.0
+# Share by which intervals are longer or shorter that says nothing.
+HARDLY = 0.03
 # Of eight points three, or of seven.
 FEW_LEFT = 0.375
 NOT_INTEGRATED = "Hyperparameters are not integrated out"
+FEW_TELL = "intervals that overlap say that little is known, not that items do not differ"
 _FINDINGS = (
+    FEW_TELL,
     NO_LINE,
     OWN_LENGTHSCALES,
     LINEAR_TAKEN,
@@ -116,10 +120,10 @@ def about_integration(integration: Mapping[str, Any]) -> list[str]:
     if not integration["used"]:
         return [*notes, f"{NOT_INTEGRATED}: {integration['reason']}."]
     longer = integration["longer"]
-    by = ", which hardly moves them"
-    if longer >= 0.005:
+    by = ", which makes them hardly longer or shorter"
+    if longer >= HARDLY:
         by = f": without, intervals would be {longer / (1.0 + longer):.0%} shorter"
-    elif longer <= -0.005:
+    elif longer <= -HARDLY:
         by = f", which makes them {-longer:.0%} shorter"
     few = few_points(integration["effective_points"], integration["points"])
     return [
@@ -130,15 +134,22 @@ def about_integration(integration: Mapping[str, Any]) -> list[str]:
 
 
 def _about_certainty(fit: Mapping[str, Any]) -> list[str]:
-    """Few answers, and nothing that says how little these tell of the hyperparameters."""
-    learned, number = fit.get("learned"), fit.get("duels", FEW)
-    known = not learned or any(row["prior"] is not None for row in learned)
-    if known or "integration" in fit or number >= FEW:
+    """After few answers how little they tell: of the hyperparameters, where nothing else says that,
+    and of the items."""
+    number = fit.get("duels", FEW)
+    certain = any(row["prior"] == NO_PRIOR for row in fit.get("learned", ()))
+    if certain and "integration" not in fit and number < FEW:
+        return [
+            f"{counted(number, fit['unit'])} tell little of the hyperparameters, which count as "
+            "certain, so that predictions may be sure of nonsense; take --priors weak, and leave "
+            "out --integrate no."
+        ]
+    left = fit.get("variance_left")
+    if left is None:
         return []
     return [
-        f"{counted(number, fit['unit'])} tell little of the hyperparameters, which count as "
-        "certain, so that predictions may be sure of nonsense; take --priors weak, and leave out "
-        "--integrate no."
+        f"{counted(number, fit['unit'])} {agreeing(number, 'leaves', 'leave')} {left:.0%} of the "
+        f"variance that differences between items had before: {FEW_TELL}."
     ]
 
 

@@ -470,11 +470,25 @@ def test_a_fit_to_four_duels_is_not_certain(tmp_path: Path) -> None:
     assert asked["upper"][0] - asked["lower"][0] > 2.0
     integration = fitted.figures["fit"]["integration"]
     assert integration["used"] and integration["points"] == 7
-    (note,) = fitted.figures["notes"]
-    assert note.startswith("Intervals include what is not known") and note.endswith("2% shorter.")
+    assert [*integration["log_sd"]] == [row["name"] for row in fitted.figures["fit"]["learned"]]
+    about_hyperparameters, about_items = fitted.figures["notes"]
+    assert about_hyperparameters.startswith("Intervals include what is not known")
+    assert about_hyperparameters.endswith("hardly longer or shorter.")
+    parts = fitted.model.mixture
+    items = fitted.model.inputs.of_items()
+    _, variance = fitted.model.predict_difference(items[:1], items[1:])
+    prior = sum(
+        weight * 2.0 * float(point.kernel.variance.numpy())
+        for weight, point in zip(parts.weights, parts.points, strict=True)
+    )
+    left = fitted.figures["fit"]["variance_left"]
+    assert left == pytest.approx(float(variance[0]) / prior)
+    assert about_items.startswith(f"4 duels leave {left:.0%} of the variance")
     assert isinstance(spg.load(tmp_path / "fitted"), IntegratedGP)
     plain = spg.fit(duels=table, priors="weak", integrate="auto", test_fraction=0.0, kernel="item")
     assert plain.figures["fit"]["integration"]["gain"] == integration["gain"]
+    certain = spg.fit(duels=table, priors="none", integrate=False, test_fraction=0.0)
+    assert any("sure of nonsense" in note for note in certain.figures["notes"])
 
 
 def test_a_variance_at_its_limit_goes_no_lower() -> None:

@@ -292,7 +292,7 @@ def test_a_limit_that_ended_a_stage_names_the_sum_of_all():
     ],
 )
 def test_few_duels_of_which_all_counts_as_certain_are_told(more, told):
-    values = figures(duels=4, learned=[{"prior": None}])
+    values = figures(duels=4, learned=[{"prior": "none"}])
     values["fit"].pop("integration", None)
     values["fit"] |= more
     assert any("sure of nonsense" in note for note in fit_notes(values)) is told
