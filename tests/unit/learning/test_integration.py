@@ -241,6 +241,10 @@ def test_how_much_longer_intervals_are_is_said_in_the_unit_of_a_ranking() -> Non
     alone = found.at_mode.predict_difference(first, second)[1].numpy()
     longer = np.mean(np.sqrt(mixed / alone)) - 1.0
     assert found.integration.longer == pytest.approx(longer, rel=SAME_OPTIMUM)
+    ranked = spg.rank(found).to_frame().set_index("item_id")["utility"]
+    pairs = spg.settled(found, top=2).frame
+    ends = [ranked.reindex(pairs[side]).to_numpy() for side in ("first", "second")]
+    np.testing.assert_allclose(pairs["difference"], ends[0] - ends[1], rtol=1e-9)
 
 
 @pytest.mark.slow
