@@ -16,9 +16,12 @@ from scipy.special import ndtr
 from typer.testing import CliRunner
 
 import sparse_prefgp as spg
+from sparse_prefgp.analysis.judges import judges
 from sparse_prefgp.approximations import whitened
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.data.answers import CHOICE, Answers
+from sparse_prefgp.disk.model_folder import read_model
+from sparse_prefgp.disk.upgrading import upgraded
 from sparse_prefgp.learning.integration import Hyperparameters, design_points, normalised
 from sparse_prefgp.learning.notes import notes_of
 from sparse_prefgp.learning.priors import learned_paths
@@ -489,6 +492,10 @@ def test_a_fit_to_four_duels_is_not_certain(tmp_path: Path) -> None:
     assert left == pytest.approx(float(variance[0]) / prior)
     assert about_items.startswith(f"4 duels leave {left:.0%} of the variance")
     assert isinstance(spg.load(tmp_path / "fitted"), IntegratedGP)
+    _, description, arrays = read_model(tmp_path / "fitted")
+    named = description["integrated"]["log_sd"]
+    description["integrated"]["log_sd"] = {f".{name}": sd for name, sd in named.items()}
+    assert upgraded(description, arrays)["integrated"]["log_sd"] == named  # as it was written
     plain = spg.fit(duels=table, priors="weak", integrate="auto", test_fraction=0.0, kernel="item")
     assert plain.figures["fit"]["integration"]["gain"] == integration["gain"]
     certain = spg.fit(duels=table, priors="none", integrate=False, test_fraction=0.0)
