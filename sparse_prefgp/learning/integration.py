@@ -267,7 +267,8 @@ class _Run:
         self.close()
         at_mode = copied(self._model)
         assert self._sites is not None  # as of all that is held
-        at_mode.inference.restore(*self._sites, self._known.result)
+        nu, tau = self._sites
+        at_mode.inference.restore(nu, tau, self._known.result)
         integrated = IntegratedGP(at_mode, points, weights)
         return self._told(
             integrated,

@@ -18,6 +18,8 @@ _HARMLESS_JITTER = "A harmless jitter"
 NO_PRIOR = "none"
 # Duels below which it is no finding that they tell no item from another.
 FEW = 100
+# Share of the variance of differences from which on it is told that duels leave it.
+MUCH_LEFT = 0.1
 # Times the gain at which a fit settles: below, more iterations hardly help.
 _NEARLY = 10.0
 # Below, what was clipped is the rounding of any sum.
@@ -94,6 +96,7 @@ def is_warning(note: str) -> bool:
 
 def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
     """What to know about one fit, causes first; `after` says which, where there are two."""
+    integration = fit.get("integration")
     return [
         *fit.get("limits", []),
         *filter(None, [fit.get("restarted"), fit.get("own_lengthscales")]),
@@ -102,7 +105,7 @@ def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
         *_about_chunks(fit),
         *_about_weights(fit),
         *_about_the_kernel(fit),
-        *(about_integration(fit["integration"]) if "integration" in fit else ()),
+        *(about_integration(integration) if integration is not None else ()),
         *_about_certainty(fit),
     ]
 
@@ -138,14 +141,14 @@ def _about_certainty(fit: Mapping[str, Any]) -> list[str]:
     and of the items."""
     number = fit.get("duels", FEW)
     certain = any(row["prior"] == NO_PRIOR for row in fit.get("learned", ()))
-    if certain and "integration" not in fit and number < FEW:
+    if certain and fit.get("integration") is None and number < FEW:
         return [
             f"{counted(number, fit['unit'])} tell little of the hyperparameters, which count as "
             "certain, so that predictions may be sure of nonsense; take --priors weak, and leave "
             "out --integrate no."
         ]
     left = fit.get("variance_left")
-    if left is None:
+    if left is None or left < MUCH_LEFT:
         return []
     return [
         f"{counted(number, fit['unit'])} {agreeing(number, 'leaves', 'leave')} {left:.0%} of the "

@@ -298,6 +298,13 @@ def test_few_duels_of_which_all_counts_as_certain_are_told(more, told):
     assert any("sure of nonsense" in note for note in fit_notes(values)) is told
 
 
+@pytest.mark.parametrize(("left", "told"), [(0.5, True), (0.05, False)])
+def test_it_is_told_where_few_duels_leave_much(left, told):
+    values = figures(duels=60, variance_left=left)
+    said = "60 duels leave 50% of the variance that differences between items had before"
+    assert any(said in note for note in fit_notes(values)) is told
+
+
 def test_of_how_many_duels_the_kept_model_has_learned():
     values = {"data": {"duels": 760, "train_duels": 608}, "fit": {"unit": "duel"}}
     some = "Learned from 608 of 760 duels; fit --refit (refit=True) learns from all."
