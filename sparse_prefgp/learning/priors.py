@@ -171,8 +171,9 @@ def names_of_values(model: Any, path: str, parameter: gpflow.Parameter) -> tuple
     """What each value of a parameter is called: of a vector with the feature, covariate or judge
     that it is of, or its place where these have no names."""
     size, name = int(np.prod(parameter.shape)), name_of(path)
-    of = _whose_values(model, parameter) or range(size)
-    return (name,) if size == 1 else tuple(f"{name}[{one}]" for one in of)
+    if size == 1:
+        return (name,)
+    return tuple(f"{name}[{one}]" for one in _whose_values(model, parameter) or range(size))
 
 
 def _whose_values(model: Any, parameter: gpflow.Parameter) -> tuple[str, ...]:
