@@ -24,7 +24,7 @@ from sparse_prefgp.disk.model_folder import read_model
 from sparse_prefgp.disk.upgrading import upgraded
 from sparse_prefgp.learning.integration import Hyperparameters, design_points, normalised
 from sparse_prefgp.learning.notes import notes_of
-from sparse_prefgp.learning.priors import learned_paths
+from sparse_prefgp.learning.priors import learned_parameters, learned_paths
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.parameters import LogParameter, half_t
 from sparse_prefgp.models.preference_gp import copied
@@ -457,13 +457,14 @@ def test_each_learned_parameter_of_a_kernel_has_a_prior() -> None:
         model = spg.PreferenceGP(duels, kernel)
         spg.default_priors(model)
         assert all(isinstance(x, LogParameter) for _, x in learned_paths(model))
-    dated = spg.Duels(np.zeros((6, 0)), *ends, times=np.arange(20) * 365.25)
+    dated = spg.Duels(np.zeros((6, 0)), *ends, times=np.arange(20) * 365.25, feature_names=())
     moved = spg.ItemInTime(spg.markov.Wiener() + spg.markov.Matern12())
     model = spg.PreferenceGP(dated, moved, approximation=spg.Exact())
     spg.default_priors(model)
     wiener, form = moved.kernel.kernels
     assert float(wiener.rate.prior.scale) == 0.5 and float(wiener.variance.prior.scale) == 1.0
     assert float(np.exp(form.lengthscale.prior.loc)) == pytest.approx(19 / 2)
+    assert "kernel.kernel.kernels[0].rate" in [row["name"] for row in learned_parameters(model, {})]
 
 
 @pytest.mark.slow
