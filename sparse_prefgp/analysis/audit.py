@@ -85,7 +85,8 @@ def audit(
     findings = refitted(model.at_mode, votes, run, run.findings(level), level)
     counts = [run.told(family) for family in families]
     strongest_first = tuple(sorted(findings, key=lambda one: one.p))
-    return Audit(strongest_first, (*counts, *unasked, *_counted_checks(votes)), level)
+    looked_at = (*counts, *unasked, *_counted_checks(votes))
+    return Audit(strongest_first, looked_at, level, model.at_mode is not model)
 
 
 def _own(votes: Votes) -> tuple[BoolArray, BoolArray]:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from sparse_prefgp.support.words import agreeing, and_so, counted
+from sparse_prefgp.support.words import agreeing, and_so, counted, of_the_mode
 from sparse_prefgp.tell.result import Figures, Result
 from sparse_prefgp.tell.tables import Column, Table, ends_in
 
@@ -78,6 +78,8 @@ class Audit(Result):
     looked_at: tuple[LookedAt, ...]
     level: float
     """Of the intervals."""
+    at_mode: bool = False
+    """Whether hyperparameters are the most likely ones, though the model integrates over them."""
 
     @property
     def conclusion(self) -> str:
@@ -117,6 +119,8 @@ class Audit(Result):
                 "Refitted sizes are those of a board with the columns of these findings, at the "
                 "same hyperparameters."
             )
+        if self.at_mode:
+            found.append(of_the_mode("Sizes and intervals"))
         return found
 
     def table(self, most: int | None = None) -> Table:

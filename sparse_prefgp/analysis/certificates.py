@@ -24,7 +24,7 @@ from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling import SAMPLED_UP_TO
 from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.randomness import seed_of
-from sparse_prefgp.support.words import counted
+from sparse_prefgp.support.words import counted, of_the_mode
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
 
@@ -113,6 +113,8 @@ class EvidenceReport(Result):
     """One sentence each."""
     unit: str = "duel"
     """What figures are divided by: a duel, or an answer where some are about sets."""
+    at_mode: bool = False
+    """Whether hyperparameters are the most likely ones, though the model integrates over them."""
 
     @property
     def gap(self) -> float:
@@ -157,7 +159,7 @@ class EvidenceReport(Result):
 
     def sentences(self) -> list[str]:
         """What else is known, and what was not run."""
-        lines = []
+        lines = [of_the_mode("Evidence and bounds")] if self.at_mode else []
         if self.sampled is not None:
             s = self.sampled
             lines.append(
@@ -204,6 +206,7 @@ def evidence_report(
     if samples != 0:
         check_number("samples", samples, least=2, whole=True, hint=", or 0 to leave sampling out")
     check_number("sample_up_to", sample_up_to, most=SAMPLED_UP_TO)
+    mixed, model = model.at_mode is not model, model.at_mode
     graph = model.all_duels
     about_sets, weight = graph.noises is not None, graph.weight
     no_bound = why_no_lower_bound(graph)
@@ -262,6 +265,7 @@ def evidence_report(
         skipped=tuple(skipped),
         warnings=(),
         unit="answer" if about_sets else "duel",
+        at_mode=mixed,
     )
     warnings += _warnings(report, model.approximation, ep_error(model))
     return replace(report, warnings=tuple(warnings))

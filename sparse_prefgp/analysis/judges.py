@@ -17,7 +17,7 @@ from sparse_prefgp.models.likelihood import usual
 from sparse_prefgp.support import together
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval
-from sparse_prefgp.support.words import agreeing, and_so, counted
+from sparse_prefgp.support.words import agreeing, and_so, counted, of_the_mode
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import MISSING, Column, Table, ends_in, flag, records
 
@@ -61,6 +61,8 @@ class Judges(Result):
     """Of the intervals."""
     lean_by: str = ""
     """The covariate by which judges lean; empty where they do not."""
+    at_mode: bool = False
+    """Whether hyperparameters are the most likely ones, though the model integrates over them."""
 
     def table(self, most: int | None = None) -> Table:
         """The judges, or the busiest of them."""
@@ -91,6 +93,8 @@ class Judges(Result):
             "call the better one, next to what the noise lets expect; intervals hold "
             f"{100 * self.level:g} %."
         ]
+        if self.at_mode:
+            text.append(of_the_mode("Noise and margin"))
         odd = self.frame.loc[self.frame["reversed"], "judge"].tolist()
         if odd:
             names = and_so([*map(str, odd[:_NAMED]), *([MISSING] if len(odd) > _NAMED else [])])
@@ -140,7 +144,7 @@ def judges(model: Any, *, level: float = 0.9) -> Judges:
         "reversed": (decided > 0.0) & (by_chance < REVERSED_BELOW / len(names)),
     }
     table = require_pandas().DataFrame(frame).sort_values("votes", ascending=False, kind="stable")
-    return Judges(table.reset_index(drop=True), level, lean_by)
+    return Judges(table.reset_index(drop=True), level, lean_by, at_mode is not model)
 
 
 def _noises(model: Any, board: Board, level: float, votes: FloatArray) -> dict[str, FloatArray]:

@@ -20,6 +20,7 @@ from sparse_prefgp.analysis.boards import at_a_date, board_of
 from sparse_prefgp.analysis.candidates import likely_first, representatives
 from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.prices import JUDGE, PRICE, priced
+from sparse_prefgp.analysis.rank_sets import JointUtilities
 from sparse_prefgp.analysis.ranking import on_rounding, ranks_of
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import require_pandas
@@ -241,17 +242,21 @@ def settled(
     likely = likely_first(board.posterior, inputs, top, JOINTLY)
     equal_items, kept, inputs = len(board.items) - len(kept), kept[likely], inputs[likely]
     number = len(kept)
-    ask(8 * 8 * number**2, f"Joint covariances of {number:,} items", "give fewer items")
+    held = 8 + len(board.posterior.parts)
+    ask(8 * held * number**2, f"Joint covariances of {number:,} items", "give fewer items")
     x = as_float(inputs)
-    mean, covariance = (each.numpy() for each in board.posterior.joint(x))
-    first = FirstOnes(mean, covariance, top, 0.5 * model.likelihood.duel_noise)
     generator, drawn, jitter = np.random.default_rng(seed), [], 0.0
-    counts = allotted(board.posterior.weights, draws)
-    for part, count in zip(board.posterior.parts, counts.tolist(), strict=True):
+    joint, weights, units = [], board.posterior.weights, model.mixture.units
+    counts = allotted(weights, draws)
+    for part, unit, count in zip(board.posterior.parts, units, counts.tolist(), strict=True):
         centre, own = (each.numpy() for each in part.joint(x))
+        joint.append((unit * centre, unit**2 * own))
         root, added = factorised(own, float(np.mean(part.kernel(x, full_cov=False))))
-        drawn.append(centre + generator.standard_normal((count, number)) @ root.T)
+        drawn.append(unit * (centre + generator.standard_normal((count, number)) @ root.T))
         jitter = max(jitter, added)
+    means, covariances = map(np.array, zip(*joint, strict=True))
+    mean, covariance = JointUtilities(means, covariances, weights).moments()
+    first = FirstOnes(mean, covariance, top, 0.5 * model.likelihood.duel_noise)
     utilities = np.concatenate(drawn)
     is_first = np.zeros((draws, number), bool)
     of_draws = np.argpartition(-utilities, top - 1, axis=1)[:, :top]

@@ -53,7 +53,7 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_choice, whole_number
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.randomness import generator
-from sparse_prefgp.support.words import agreeing, counted
+from sparse_prefgp.support.words import agreeing, counted, of_the_mode
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table, chance, first_of, flag, records
 
@@ -183,7 +183,7 @@ class Suggestions(Result):
         if self.about:
             text.append(self.about)
         if self.at_mode:
-            text.append("Scores and figures are those at the most likely hyperparameters.")
+            text.append(of_the_mode("Scores and figures"))
         if not (self.converged or self.filtered):
             text.append("Inference has NOT converged.")
         return text + on_rounding(self.jitter, self.negative_variances)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -33,9 +34,14 @@ from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, warn_of_spellings
 from sparse_prefgp.io.people import people_like
+from sparse_prefgp.learning.integration import (
+    effective_number,
+    longer_than_at_mode,
+    pairs_of_items,
+)
 from sparse_prefgp.learning.notes import few_points
 from sparse_prefgp.models.filtering import refuse_earlier
-from sparse_prefgp.models.integrated import IntegratedGP
+from sparse_prefgp.models.integrated import IntegratedGP, Integration
 from sparse_prefgp.models.likelihood import steps_to_learn
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.preference_gp import replace as replace_answers
@@ -86,6 +92,8 @@ class UpdateReport(Figures):
     log_predictive: float | None = None
     """Log probability of the new duels in nats, slice after slice, each given those before; None
     where utilities do not move in time."""
+    integration: Integration | None = None
+    """How hyperparameters are integrated out now; None where they are not."""
 
     def __str__(self) -> str:
         lines = [
@@ -106,6 +114,11 @@ class UpdateReport(Figures):
             if self.log_evidence_before is not None:
                 text += f", {self.log_evidence_before:,.2f} before, on the old duels alone"
             lines.append(text)
+        if self.integration is not None:
+            lines.append(
+                f"Hyperparameters: {self.integration.points} {self.integration.reason}, of which "
+                f"{self.integration.effective_points:.1f} count"
+            )
         if self.used_duels < self.duels:
             lines.append(f"Inference uses a subset of {self.used_duels:,} {self.noun}, drawn again")
         far = self.new_items_outside_range, self.outside_features, self.unknown_levels
@@ -157,7 +170,8 @@ def update(
     :param options: of these readers, such as `at_once=True`.
     :return: The new model, after inference that began at the old sites, and what was done. Its
         posterior is that of a model made afresh from all duels with these parameters; fit it with
-        `optimise` to learn the parameters from all duels.
+        `optimise` to learn the parameters from all duels, or `new.at_mode` of an `IntegratedGP`,
+        which `integrate` makes a mixture of again.
     :raises ValueError: an unknown id, an item against itself or a bad count (with its row); a known
         item with other features; ids that do not fit those of the model; what `resolve_items`
         raises; ties for a model without margin; what `roles_in` raises of judges, people, dates and
@@ -204,7 +218,8 @@ def update(
         log_evidence_before=before,
         log_evidence=result.log_evidence(),
     )
-    return _mixed(model, result, data, new), report
+    result = _mixed(model, result, data, new)
+    return result, replace(report, integration=result.integration)
 
 
 def _continued(model: PreferenceGP, data: Duels, new: Answers) -> tuple[PreferenceGP, int]:
@@ -238,20 +253,29 @@ def _mixed(model: PreferenceGP, at_mode: PreferenceGP, data: Duels, new: Answers
     """
     if model.at_mode is model:
         return at_mode
-    mixture = model.mixture
+    started, mixture = time.perf_counter(), model.mixture
     points = [_continued(point, data, new)[0] for point in mixture.points]
     both = zip(points, mixture.points, strict=True)
     likelier = np.array([now.log_evidence() - then.log_evidence() for now, then in both])
     weights = mixture.weights * np.exp(likelier - likelier.max())
     weights /= weights.sum()
-    effective = 1.0 / float(np.sum(weights**2))
+    effective = effective_number(weights)
     if few := few_points(effective, len(points)):
         warnings.warn(few, stacklevel=3)
     result = IntegratedGP(at_mode, points, weights)
-    result.integration = replace(
-        model.integration,
+    before = model.integration or Integration(used=True, reason="")
+    result.integration = Integration(
+        used=True,
         reason="points of the model before, weighted by what is new",
+        parameters=before.parameters,
+        directions=before.directions,
+        gain=None,
+        left=None,
+        longer=longer_than_at_mode(result, pairs_of_items(result, np.random.default_rng(0))),
+        points=len(points),
         effective_points=effective,
+        sweeps=sum(point.infer().sweeps for point in points),
+        seconds=time.perf_counter() - started,
     )
     return result
 

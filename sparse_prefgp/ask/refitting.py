@@ -28,6 +28,7 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.formats import csv_of
 from sparse_prefgp.io.votes import LEFT, TIE, Votes, read_votes
+from sparse_prefgp.support.words import of_the_mode
 from sparse_prefgp.tell.page import parts_as_html
 from sparse_prefgp.tell.tables import Column, Table, chance, first_of, records
 
@@ -104,12 +105,13 @@ class Learner:
             save(model, folder)
         rng = np.random.default_rng(self.settings.seed + number)
         ranking = rank(model, top_k=self.settings.top, rng=rng)
+        said = [*parts_of(ranking), of_the_mode("Intervals and chances")]
         pairs, problem = self._pairs(model, store, rng)
         return Learned(
             number,
             pairs,
             self._uneven(model, ranking),
-            parts_as_html([*parts_of(ranking), people_of(votes), *notes_of(store.notes)]),
+            parts_as_html([*said, people_of(votes), *notes_of(store.notes)]),
             csv_of(ranking.frame).encode(),
             picture_of(ranking),
             settled(model, self.settings.top, rng=rng).chance_now,

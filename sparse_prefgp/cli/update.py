@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,9 @@ class UpdateOptions(AboutSets):
     slices: str | None = option(needs="in_one_pass")
     """Of this pass: year, quarter, month, week or day; by default those of the model."""
     max_iterations: int = option(0, least=0, excludes="in_one_pass")
-    """Also learn the hyperparameters, in at most this many steps."""
+    """Also learn the hyperparameters, in at most this many steps; where the model integrates over
+    them, it does so again.
+    """
     overwrite: bool = same_as(Shared, "overwrite")
 
 
@@ -58,6 +61,8 @@ def update(console: Output, saved: ModelAndTable, asked: Annotated[Record, Updat
         fitted = open_model(console, saved)
         from sparse_prefgp.analysis.updating import update as add_duels
         from sparse_prefgp.disk.saving import save
+        from sparse_prefgp.learning.integration import integrate
+        from sparse_prefgp.learning.notes import about_integration
         from sparse_prefgp.learning.optimise import optimise
 
         with console.status("Adding the duels …"):
@@ -68,8 +73,13 @@ def update(console: Output, saved: ModelAndTable, asked: Annotated[Record, Updat
         if steps:
             events, count = new.duels.events, new.graph.weight
             with progress_bar(console, "Fitting", steps, count, events.unit) as bar:
-                optimised = optimise(new, steps, callback=bar)
+                optimised = optimise(new.at_mode, steps, callback=bar)
             console.tell(str(optimised))
             result["log_evidence_optimised"] = optimised.log_evidence
+            if new.at_mode is not new:
+                with console.status("Integrating over the hyperparameters …"):
+                    new = integrate(new)
+                console.tell(*about_integration(asdict(new.integration)))
+                result["integration"] = asdict(new.integration)
         save(new, out)
         console.finish(result, out)

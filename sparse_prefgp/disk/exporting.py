@@ -23,6 +23,7 @@ from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.quiet import warnings_alone
 from sparse_prefgp.support.versions import versions
+from sparse_prefgp.support.words import of_the_mode
 
 FORMAT = "sparse_prefgp SavedModel"
 _SERVED = ("predict_f", "predict_duel", "predict_choice")
@@ -61,11 +62,7 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
     check_kind("model", model, PreferenceGP, "a PreferenceGP")
     model.allow(export=True)
     if model.at_mode is not model:
-        warnings.warn(
-            "The export predicts at the most likely hyperparameters, so that its intervals are "
-            "shorter than those of the model, which integrates over them.",
-            stacklevel=2,
-        )
+        warnings.warn(of_the_mode("Predictions of the export"), stacklevel=2)
         model = model.at_mode
     module = _predictions(model)
     description = {

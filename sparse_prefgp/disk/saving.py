@@ -85,7 +85,8 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
             f"gpflow.config.set_default_float(np.{description['float']}) first."
         )
     try:
-        model: Any = describing.rebuilt(upgraded(description, arrays), arrays)
+        description = upgraded(description, arrays)
+        model: Any = describing.rebuilt(description, arrays)
         if "integrated" in description:
             model = rebuilt_mixture(model, description["integrated"], arrays)
         if arrays.unread:

@@ -39,6 +39,10 @@ def upgraded(description: Json, arrays: Arrays) -> Json:
     if engine["type"] == "PartitionedEP" and not streamed:  # with the steps of ParallelEP
         kept = {k: x for k, x in engine["arguments"].items() if k not in ("parts", "local_sweeps")}
         found["engine"] = {**engine, "type": "ParallelEP", "arguments": kept}
+    integrated = found.get("integrated")
+    if integrated is not None:  # names began with a dot
+        known = {name.lstrip("."): sd for name, sd in integrated["log_sd"].items()}
+        found["integrated"] = {**integrated, "log_sd": known}
     leans = _leans(found)
     found["duels"] = _duels(found, arrays, leans, streamed)
     if "terms" not in found:

@@ -20,7 +20,7 @@ import tensorflow as tf
 from scipy import linalg
 
 from sparse_prefgp.learning.objective import InChunks, InMemory
-from sparse_prefgp.learning.priors import APART, learned_paths
+from sparse_prefgp.learning.priors import APART, learned_paths, name_of, names_of_values
 from sparse_prefgp.models.base import DuelGP, Traced
 from sparse_prefgp.models.integrated import IntegratedGP, Integration
 from sparse_prefgp.models.parameters import LogParameter, reach_of
@@ -28,6 +28,7 @@ from sparse_prefgp.models.preference_gp import PreferenceGP, copied
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import check_kind, check_number
 from sparse_prefgp.support.normals import Normals
+from sparse_prefgp.support.randomness import generator
 
 # The step of a logarithm in one-sided differences, down, where the objective bends less than above.
 # Of the nine cases of the tests it moves no standard deviation by more than 0.3 %, one of -0.1 by
@@ -72,18 +73,48 @@ def integrate(
     :param rng: draws pairs of items by which that is measured; by default seed 0.
     :return: an `IntegratedGP`, or the model itself; either has the `integration` that says why. Of
         a `StreamedGP` the gain is found, and the model is returned.
-    :raises ValueError: nothing is learned; utilities that move in time; numbers that make no sense.
+    :raises ValueError: nothing is learned; utilities that move in time; numbers that make no sense;
+        a seed in place of a generator.
     """
     check_kind("model", model, DuelGP, "a PreferenceGP or a StreamedGP")
     model = model.at_mode
     model.allow(integrate=True)
     check_number("max_directions", max_directions, least=1, most=MAX_DIRECTIONS, whole=True)
     check_number("skip_below", skip_below, least=0.0)
-    run = _Run(model, np.random.default_rng(0) if rng is None else rng)
+    run = _Run(model, generator(rng))
     try:
         return run.made(max_directions, skip_below)
     finally:
         run.close()
+
+
+def pairs_of_items(model: Any, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Two sides, (N, D) each, of all pairs of the items of a model, or of `PAIRS` random ones."""
+    items = model.inputs.of_items()
+    n = len(items)
+    first, second = np.triu_indices(min(n, 2 * PAIRS), 1)
+    if len(first) > PAIRS:
+        first = rng.integers(n, size=PAIRS)
+        second = (first + rng.integers(1, n, size=PAIRS)) % n
+    return items[first], items[second]
+
+
+def longer_than_at_mode(model: IntegratedGP, pairs: tuple[FloatArray, FloatArray]) -> float:
+    """By which share intervals of the differences of some pairs are longer than at the mode."""
+    mixture = model.mixture
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alone, *each = (
+            Normals.of(*(x.numpy() for x in one.predict_difference(*pairs)))
+            for one in (mixture.at_mode, *mixture.points)
+        )
+    mixed = Normals.mixed(each, mixture.weights).times(mixture.units)
+    return float(np.mean(np.sqrt(mixed.variance / np.maximum(alone.variance, 1e-300)))) - 1.0
+
+
+def effective_number(weights: FloatArray) -> float:
+    """How many equal weights (S,) tell as much."""
+    return float(1.0 / np.sum(weights**2))
 
 
 class Hyperparameters:
@@ -94,7 +125,7 @@ class Hyperparameters:
     """
 
     def __init__(self, model: PreferenceGP) -> None:
-        self.named = learned_paths(model)
+        self.model, self.named = model, learned_paths(model)
         self._least = [reach_of(x)[0] * (1.0 + ABOVE_LIMIT) for _, x in self.named]
         sizes = [int(np.prod(x.shape)) for _, x in self.named]
         apart = sum(sizes) <= APART
@@ -110,12 +141,14 @@ class Hyperparameters:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """(P,), the path of each, with its place in a vector."""
+        """(P,), as `learned_parameters` has them; of a vector that moves as one its own."""
         names = []
         for i, where in self.groups:
             path, x = self.named[i]
             whole = len(where) == int(np.prod(x.shape))
-            names.append(path if whole else f"{path}[{int(where[0])}]")
+            names.append(
+                name_of(path) if whole else names_of_values(self.model, path, x)[int(where[0])]
+            )
         return tuple(names)
 
     def moved(self, step: FloatArray) -> None:
@@ -163,13 +196,7 @@ class _Run:
             InMemory(model, list(model.trainable_variables)) if self._held else InChunks(model)
         )
         self._mode = self._objective.get()
-        items = model.inputs.of_items()
-        n = len(items)
-        first, second = np.triu_indices(min(n, 2 * PAIRS), 1)
-        if len(first) > PAIRS:
-            first = rng.integers(n, size=PAIRS)
-            second = (first + rng.integers(1, n, size=PAIRS)) % n
-        self._pairs = items[first], items[second]
+        self._pairs = pairs_of_items(model, rng)
 
     def close(self) -> None:
         """Put the model back to the mode and its sites."""
@@ -240,23 +267,18 @@ class _Run:
         self.close()
         at_mode = copied(self._model)
         assert self._sites is not None  # as of all that is held
-        at_mode.inference.restore(*self._sites, self._known.result)
+        nu, tau = self._sites
+        at_mode.inference.restore(nu, tau, self._known.result)
         integrated = IntegratedGP(at_mode, points, weights)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            differences = [point.predict_difference(*self._pairs) for point in points]
-        each = [Normals.of(mean.numpy(), own.numpy()) for mean, own in differences]
-        mixed = Normals.mixed(each, weights).times(integrated.mixture.units).variance
-        alone = variance[: len(mixed)]
         return self._told(
             integrated,
             True,
             f"predictions move with {r} of {count} directions of the hyperparameters",
             directions=r,
             left=float(left[r - 1]),
-            longer=float(np.mean(np.sqrt(mixed / alone))) - 1.0,
+            longer=longer_than_at_mode(integrated, self._pairs),
             points=len(points),
-            effective_points=float(1.0 / np.sum(weights**2)),
+            effective_points=effective_number(weights),
             **said,
         )
 

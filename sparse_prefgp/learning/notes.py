@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparse_prefgp.support.words import counted, listing
+from sparse_prefgp.support.words import agreeing, counted, listing
 
 # Iterations over which it is said what they brought together, at most.
 WINDOW = 10
@@ -14,8 +14,12 @@ NO_LINE = "No straight-line effect was found for "
 OWN_LENGTHSCALES = "Lengthscales of"
 LINEAR_TAKEN = "The kernel linear was taken"
 _HARMLESS_JITTER = "A harmless jitter"
+# How the prior of what is learned without one is called.
+NO_PRIOR = "none"
 # Duels below which it is no finding that they tell no item from another.
 FEW = 100
+# Share of the variance of differences from which on it is told that duels leave it.
+MUCH_LEFT = 0.1
 # Times the gain at which a fit settles: below, more iterations hardly help.
 _NEARLY = 10.0
 # Below, what was clipped is the rounding of any sum.
@@ -68,10 +72,14 @@ def learned_from(figures: Mapping[str, Any]) -> str:
 INTEGRATED = "Intervals include what is not known of the hyperparameters"
 # Standard deviation of a logarithm.
 UNKNOWN = 3.0
+# Share by which intervals are longer or shorter that says nothing.
+HARDLY = 0.03
 # Of eight points three, or of seven.
 FEW_LEFT = 0.375
 NOT_INTEGRATED = "Hyperparameters are not integrated out"
+FEW_TELL = "intervals that overlap say that little is known, not that items do not differ"
 _FINDINGS = (
+    FEW_TELL,
     NO_LINE,
     OWN_LENGTHSCALES,
     LINEAR_TAKEN,
@@ -88,6 +96,7 @@ def is_warning(note: str) -> bool:
 
 def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
     """What to know about one fit, causes first; `after` says which, where there are two."""
+    integration = fit.get("integration")
     return [
         *fit.get("limits", []),
         *filter(None, [fit.get("restarted"), fit.get("own_lengthscales")]),
@@ -96,27 +105,28 @@ def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
         *_about_chunks(fit),
         *_about_weights(fit),
         *_about_the_kernel(fit),
-        *_about_integration(fit),
+        *(about_integration(integration) if integration is not None else ()),
         *_about_certainty(fit),
     ]
 
 
-def _about_integration(fit: Mapping[str, Any]) -> list[str]:
-    integration = fit.get("integration")
-    if integration is None:
-        return []
+def about_integration(integration: Mapping[str, Any]) -> list[str]:
+    """What to know of how hyperparameters were integrated out.
+
+    :param integration: the fields of `Integration`.
+    """
     unknown = [name for name, sd in integration["log_sd"].items() if sd > UNKNOWN]
     notes = []
     if unknown:
-        names = listing([name.lstrip(".") for name in unknown])
+        names = listing(unknown)
         notes = [f"Duels and priors say next to nothing of {names}; take --priors weak."]
     if not integration["used"]:
         return [*notes, f"{NOT_INTEGRATED}: {integration['reason']}."]
     longer = integration["longer"]
-    by = ", which hardly moves them"
-    if longer >= 0.005:
+    by = ", which makes them hardly longer or shorter"
+    if longer >= HARDLY:
         by = f": without, intervals would be {longer / (1.0 + longer):.0%} shorter"
-    elif longer <= -0.005:
+    elif longer <= -HARDLY:
         by = f", which makes them {-longer:.0%} shorter"
     few = few_points(integration["effective_points"], integration["points"])
     return [
@@ -127,15 +137,22 @@ def _about_integration(fit: Mapping[str, Any]) -> list[str]:
 
 
 def _about_certainty(fit: Mapping[str, Any]) -> list[str]:
-    """Few answers, and nothing that says how little these tell of the hyperparameters."""
-    learned, number = fit.get("learned"), fit.get("duels", FEW)
-    known = not learned or any(row["prior"] is not None for row in learned)
-    if known or "integration" in fit or number >= FEW:
+    """After few answers how little they tell: of the hyperparameters, where nothing else says that,
+    and of the items."""
+    number = fit.get("duels", FEW)
+    certain = any(row["prior"] == NO_PRIOR for row in fit.get("learned", ()))
+    if certain and fit.get("integration") is None and number < FEW:
+        return [
+            f"{counted(number, fit['unit'])} tell little of the hyperparameters, which count as "
+            "certain, so that predictions may be sure of nonsense; take --priors weak, and leave "
+            "out --integrate no."
+        ]
+    left = fit.get("variance_left")
+    if left is None or left < MUCH_LEFT:
         return []
     return [
-        f"{counted(number, fit['unit'])} tell little of the hyperparameters, which count as "
-        "certain, so that predictions may be sure of nonsense; take --priors weak, and leave out "
-        "--integrate no."
+        f"{counted(number, fit['unit'])} {agreeing(number, 'leaves', 'leave')} {left:.0%} of the "
+        f"variance that differences between items had before: {FEW_TELL}."
     ]
 
 

@@ -128,9 +128,9 @@ def optimise(
         that has ended leaves its checkpoint there, so that a larger `max_iterations` can resume
         one that reached the limit. Size of the chunks, place of the sites and scheduler may be
         others. Of `gradients="subset"` nothing is kept.
-    :raises ValueError: nothing is trainable, the scale is free without `free_scale`, the evidence
-        is not finite at the first parameters of any start, nothing that several starts could
-        differ in, a number that makes no sense, an argument for the other
+    :raises ValueError: an `IntegratedGP`, nothing is trainable, the scale is free without
+        `free_scale`, the evidence is not finite at the first parameters of any start, nothing that
+        several starts could differ in, a number that makes no sense, an argument for the other
         kind of model, a streamed model without its duels, a checkpoint of other data, settings or
         format, or past the limit.
     :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
@@ -166,6 +166,12 @@ def optimise(
         rng=rng,
         **asked,
     )
+    if model.at_mode is not model:
+        raise ValueError(
+            "The hyperparameters of this model are integrated out, so that its predictions would "
+            "not follow what is learned; optimise the model at the mode (model.at_mode) and "
+            "integrate that again: spg.integrate(model.at_mode)."
+        )
     if free_scale:
         gpflow.set_trainable(model.likelihood.noise, True)
         model.warned_about_scale = True

@@ -19,7 +19,10 @@ from sparse_prefgp.covariances.finite import parts_of
 from sparse_prefgp.covariances.markov import MarkovKernel
 from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.data.slices import DAYS_A_YEAR
+from sparse_prefgp.learning.notes import NO_PRIOR
+from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.parameters import LogParameter, half_t
+from sparse_prefgp.support.checks import check_kind
 from sparse_prefgp.support.words import id_text
 
 WEAK, NONE = "weak", "none"
@@ -47,7 +50,9 @@ def default_priors(model: Any) -> tuple[str, ...]:
     :param model: `PreferenceGP` or `StreamedGP`; its parameters become `LogParameter`s of the same
         values.
     :return: what got one, by the paths of `gpflow.utilities.parameter_dict`.
+    :raises ValueError: no model.
     """
+    check_kind("model", model, DuelGP, "a PreferenceGP or a StreamedGP")
     unit = float(np.sqrt(2.0 * model.likelihood.noise.numpy()))
     new: dict[int, LogParameter] = {}
     taste = model.terms.taste
@@ -139,26 +144,39 @@ def learned_parameters(model: Any, log_sd: Mapping[str, float]) -> list[dict[str
     which the prior has 90 %), and `log_sd`, how well its logarithm is known, where that was found
     for it alone; of more than eight values one row of their geometric mean.
 
-    :param log_sd: by the names of `Integration.log_sd`.
+    :param log_sd: by the same names (`Integration.log_sd`).
     """
     rows = []
     for path, parameter in learned_paths(model):
         values = parameter.numpy().reshape(-1)
         words, *ends = _in_words(parameter)
-        apart = 1 < values.size <= APART
-        names = _names_of_values(model, parameter) if apart else ()
-        for i in range(values.size) if apart else (slice(None),):
-            name = f"{path}[{names[i] if names else i}]" if apart else path
-            one = [float(np.exp(np.mean(np.log(x[i])))) for x in (values, *ends)]
-            known = log_sd.get(f"{path}[{i}]" if apart else path)
+        apart = values.size <= APART
+        names = names_of_values(model, path, parameter) if apart else (name_of(path),)
+        for i, name in enumerate(names):
+            some = slice(i, i + 1) if apart else slice(None)
+            one = [float(np.exp(np.mean(np.log(x[some])))) for x in (values, *ends)]
             keys = ("name", "value", "prior", "lower", "upper", "log_sd")
             there = (None, None) if not ends else one[1:]
-            row = (name.lstrip("."), one[0], words, *there, known)
+            row = (name, one[0], words, *there, log_sd.get(name))
             rows.append(dict(zip(keys, row, strict=True)))
     return rows
 
 
-def _names_of_values(model: Any, parameter: gpflow.Parameter) -> tuple[str, ...]:
+def name_of(path: str) -> str:
+    """What a parameter is called, by its path of `gpflow.utilities.parameter_dict`."""
+    return path.lstrip(".")
+
+
+def names_of_values(model: Any, path: str, parameter: gpflow.Parameter) -> tuple[str, ...]:
+    """What each value of a parameter is called: of a vector with the feature, covariate or judge
+    that it is of, or its place where these have no names."""
+    size, name = int(np.prod(parameter.shape)), name_of(path)
+    if size == 1:
+        return (name,)
+    return tuple(f"{name}[{one}]" for one in _whose_values(model, parameter) or range(size))
+
+
+def _whose_values(model: Any, parameter: gpflow.Parameter) -> tuple[str, ...]:
     """Features, covariates or judges that the values of a vector are of, where they have names."""
     duels, of = model.duels, model.likelihood
     names: Any = ()
@@ -189,6 +207,6 @@ def _in_words(parameter: gpflow.Parameter) -> tuple[Any, ...]:
             f"log-normal{of} about {np.exp(np.mean(centre)):.2g}, sd {np.mean(sd):.2g} of its log"
         )
     else:
-        return ("none" if prior is None else type(prior).__name__,)
+        return (NO_PRIOR if prior is None else type(prior).__name__,)
     power = parameter.power if isinstance(parameter, LogParameter) else 1.0
     return words, *(end ** (1.0 / power) for end in ends)

@@ -33,11 +33,11 @@ class Integration:
     """P, how many logarithms were moved."""
     directions: int = 0
     """r, along how many directions there are points."""
-    gain: float = 0.0
+    gain: float | None = 0.0
     """By which share the variance of predictions grows, by the curvature: of differences of
-    utilities, or of coefficients where that is more."""
-    left: float = 0.0
-    """What of it lies in directions without points."""
+    utilities, or of coefficients where that is more; None after an update, which finds none."""
+    left: float | None = 0.0
+    """What of it lies in directions without points; None likewise."""
     longer: float = 0.0
     """By which share intervals of differences are longer than at the mode."""
     points: int = 0
@@ -48,7 +48,7 @@ class Integration:
     seconds: float = 0.0
     log_sd: dict[str, float] = field(default_factory=dict)
     """Standard deviation of the logarithm of each, by the curvature of evidence and prior; at most
-    3.2, where nothing is known of it."""
+    3.2, where nothing is known of it; empty after an update."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,6 +66,7 @@ from sparse_prefgp.models.terms import Columns, Term, Terms
 from sparse_prefgp.support import together
 from sparse_prefgp.support.checks import check_kind, check_number, check_shape
 from sparse_prefgp.support.shapes import as_written
+from sparse_prefgp.support.words import of_the_mode
 
 EXACT_UP_TO = 1000
 
@@ -405,7 +406,8 @@ def replace(
     """A model with the parameters of another one, in memory or streamed, and other answers.
 
     Parameters are copies, with transforms, priors and whether they are trainable. Judges that are
-    known keep their noise and covariates their variance; new ones begin as in any model.
+    known keep their noise and covariates their variance; new ones begin as in any model. Of a model
+    that integrates over its hyperparameters it is the one at the mode, as a warning says.
 
     :param answers: in place of those of `model`, whose items have the same features.
     :param shared: the parameters are the very same, and not copies, but for those that judges or
@@ -415,6 +417,8 @@ def replace(
     :raises ValueError: a stream without answers, and what `PreferenceGP` raises.
     """
     check_kind("model", model, DuelGP, "a PreferenceGP or a StreamedGP")
+    if model.at_mode is not model:
+        warnings.warn(of_the_mode("Predictions of what replace has made"), stacklevel=2)
     duels = model.duels if answers is None else answers
     check_kind("answers", duels, Duels, OF_DUELS)
     duels = duels.in_units_of(model.duels)

@@ -17,6 +17,7 @@ from sparse_prefgp.sampling.draws import (
 )
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import check_kind
+from sparse_prefgp.support.words import of_the_mode
 from sparse_prefgp.tell.result import Result
 from sparse_prefgp.tell.tables import Column, Table
 
@@ -171,7 +172,8 @@ def check_against_sampling(
     check_kind("model", model, BayesianModel, "a PreferenceGP")
     assert model.graph is not None  # refuses a stream
     model.allow(check_against_sampling=True, view=model.view is not type(model).view)
-    model = model.at_mode  # whose posterior it is that is checked
+    # That of the mode is the posterior that is checked.
+    mixed, model = model.at_mode is not model, model.at_mode
     if (rng is None) == (draws is None):
         raise ValueError(
             "Give rng, such as np.random.default_rng(0), to draw, or draws that there are already."
@@ -194,6 +196,8 @@ def check_against_sampling(
     if Xa is not None:
         new = _compare(model, Xa, Xb, draws.difference(Xa, Xb, people), people)
     approximation, notes = model.approximation, [str(draws)]
+    if mixed:
+        notes.append(of_the_mode("Posterior and draws"))
     if not inferred.converged:
         notes.append(f"The engine did not converge: {inferred}.")
     if approximation.needs_inducing:

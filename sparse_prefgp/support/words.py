@@ -34,6 +34,17 @@ def agreeing(number: int, one: str = "is", more: str = "are") -> str:
     return one if number == 1 else more
 
 
+def of_the_mode(what: str) -> str:
+    """What is to be known of figures of one model where hyperparameters are not integrated out.
+
+    :param what: these figures, in the plural, as a sentence begins.
+    """
+    return (
+        f"{what} are those at the most likely hyperparameters, and leave out what is not known of "
+        "these."
+    )
+
+
 def one_of(names: Sequence[str], given: Sequence[str]) -> str:
     """That one of these arguments is to be given, and not what was.
 

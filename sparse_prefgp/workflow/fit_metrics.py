@@ -10,6 +10,8 @@ import numpy as np
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.learning.notes import FEW
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.plain import Record
 from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, Training, groups_of
 
@@ -174,6 +176,7 @@ def fit_figures(holdout: Training, model: Any, report: Any) -> Record:
             "engine": str(settings.engine_choice),
             "item_effects_warning": lost_effects(model),
             "pair_share": pair_share(model),
+            **({"variance_left": _variance_left(model)} if duels < FEW else {}),
         }
     return {
         **figures,
@@ -185,6 +188,27 @@ def fit_figures(holdout: Training, model: Any, report: Any) -> Record:
         "rounds": len(report.inference.rounds),
         "round_log": [asdict(round_) for round_ in report.inference.rounds],
     }
+
+
+def _variance_left(model: Any) -> float | None:
+    """What share of the prior variance of differences, between all two items of the duels, these
+    leave; None of utilities that move in time."""
+    from sparse_prefgp.covariances.kernels import kernel_matrix
+
+    if model.inputs.layout.dated:
+        return None
+    items = model.inputs.of_items(np.flatnonzero(model.graph.row_of_item >= 0))
+    _, now = model.predict_f(items, full_cov=True)
+    rows, posterior = model.inputs.rows(items), model.posterior()
+    before = [kernel_matrix(part.kernel, rows).numpy() for part in posterior.parts]
+    return _of_differences(now[0].numpy()) / float(
+        np.dot(posterior.weights, [_of_differences(one) for one in before])
+    )
+
+
+def _of_differences(covariance: FloatArray) -> float:
+    """Sum of the variances of the differences of all two of n, (n, n)."""
+    return float(len(covariance) * np.trace(covariance) - np.sum(covariance))
 
 
 def _number(parameter: Any) -> float | None:

@@ -246,6 +246,9 @@ class FitSettings:
     def __post_init__(self) -> None:
         if isinstance(self.integrate, bool):
             object.__setattr__(self, "integrate", YES if self.integrate else NO)
+        check_choice("tie_model", self.tie_model, ("box", "margin-only"))
+        check_choice("priors", self.priors, ("none", "weak"))
+        check_choice("integrate", self.integrate, (AUTO, YES, NO))
         self._check_kinds()
         needing_memory = {}  # that were given, and what they are called
         for one in fields(self):
@@ -257,9 +260,6 @@ class FitSettings:
         together.check(chunks=self.stream, **needing_memory)
         check_fields(self)
         engine, share = self.engine_choice, self.inducing_share
-        check_choice("tie_model", self.tie_model, ("box", "margin-only"))
-        check_choice("priors", self.priors, ("none", "weak"))
-        check_choice("integrate", self.integrate, (AUTO, YES, NO))
         kernel, approximation = self.kernel_choice, self.approximation_choice
         called, inducing = f"the approximation {approximation}", approximation.needs_inducing
         subset = self.gradients_kind == SUBSET and f"the gradients {self.gradients}"

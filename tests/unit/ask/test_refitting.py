@@ -69,6 +69,7 @@ def test_answers_make_a_ranking_pairs_and_a_model(store: VoteStore) -> None:
     assert learned.picture.lstrip().startswith(b"<?xml")
     assert b"chance of being best" not in learned.picture  # once, in the table
     assert "order mean" not in learned.html and "by luck." in learned.html
+    assert "leave out what is not known of these" in learned.html
     assert learned.settled is not None and 0.0 <= learned.settled <= 1.0
     kept = spg.load(store.folder / MODEL)
     assert kept.duels.num_duels == 63

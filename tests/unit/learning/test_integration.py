@@ -13,13 +13,18 @@ import pandas as pd
 import pytest
 import tensorflow_probability as tfp
 from scipy.special import ndtr
+from typer.testing import CliRunner
 
 import sparse_prefgp as spg
+from sparse_prefgp.analysis.judges import judges
 from sparse_prefgp.approximations import whitened
+from sparse_prefgp.cli.app import app
 from sparse_prefgp.data.answers import CHOICE, Answers
+from sparse_prefgp.disk.model_folder import read_model
+from sparse_prefgp.disk.upgrading import upgraded
 from sparse_prefgp.learning.integration import Hyperparameters, design_points, normalised
 from sparse_prefgp.learning.notes import notes_of
-from sparse_prefgp.learning.priors import learned_paths
+from sparse_prefgp.learning.priors import learned_parameters, learned_paths
 from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.parameters import LogParameter, half_t
 from sparse_prefgp.models.preference_gp import copied
@@ -82,18 +87,18 @@ def model_of(name: str) -> spg.PreferenceGP:
 
 
 def place(model: spg.PreferenceGP, said: str) -> str:
-    """The path of a hyperparameter by what the case calls it."""
+    """The name of a hyperparameter by what the case calls it."""
     last = said[-1]
     if "lengthscale" in said:
         many = model.kernel.lengthscales.shape[0] > 1
-        return f".kernel.lengthscales[{last}]" if many else ".kernel.lengthscales"
+        return f"kernel.lengthscales[{last}]" if many else "kernel.lengthscales"
     if "judge" in said:
-        return f".likelihood.noise_ratio[{model.duels.group_names.index(int(last))}]"
+        return f"likelihood.noise_ratio[{last}]"
     if "own" in said:
-        return ".terms[0].kernel.variance"
-    known = {"coefficient": ".terms[0].variance", "margin": ".likelihood.margin"}
-    known |= {"step": ".likelihood.steps[0]"}
-    return next((path for word, path in known.items() if word in said), ".kernel.variance")
+        return "terms[0].kernel.variance"
+    known = {"coefficient": "terms[0].variance", "margin": "likelihood.margin"}
+    known |= {"step": "likelihood.steps[0]"}
+    return next((path for word, path in known.items() if word in said), "kernel.variance")
 
 
 def order_of(model: spg.PreferenceGP, name: str) -> list[int]:
@@ -239,6 +244,10 @@ def test_how_much_longer_intervals_are_is_said_in_the_unit_of_a_ranking() -> Non
     alone = found.at_mode.predict_difference(first, second)[1].numpy()
     longer = np.mean(np.sqrt(mixed / alone)) - 1.0
     assert found.integration.longer == pytest.approx(longer, rel=SAME_OPTIMUM)
+    ranked = spg.rank(found).to_frame().set_index("item_id")["utility"]
+    pairs = spg.settled(found, top=2).frame
+    ends = [ranked.reindex(pairs[side]).to_numpy() for side in ("first", "second")]
+    np.testing.assert_allclose(pairs["difference"], ends[0] - ends[1], rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -300,7 +309,7 @@ def test_new_answers_weight_the_points_by_their_evidence() -> None:
     names = np.array(list("abcdef"))
     some = pd.DataFrame({"winner": names[ends[0]], "loser": names[ends[1]]})
     model = spg.fit(duels=some[:24], test_fraction=0.0, integrate=True).model
-    new, _ = spg.update(model, some[24:])
+    new, report = spg.update(model, some[24:])
     assert isinstance(new, IntegratedGP) and new.integration.used
     points = model.mixture.points
     whole = [spg.replace(point, new.duels) for point in points]
@@ -312,6 +321,19 @@ def test_new_answers_weight_the_points_by_their_evidence() -> None:
     each = [point.predict_duel(items[:3], items[3:]).numpy() for point in whole]
     wanted = new.mixture.weights @ each
     np.testing.assert_allclose(new.predict_duel(items[:3], items[3:]), wanted, atol=1e-6)
+    # What is said of it is of these points, and nothing of the curvature before.
+    ends = [items[rows] for rows in np.triu_indices(6, 1)]
+    mixed, alone = (one.predict_difference(*ends)[1].numpy() for one in (new, new.at_mode))
+    said = report.integration
+    assert said is new.integration and (said.gain, said.left, said.log_sd) == (None, None, {})
+    assert said.longer == pytest.approx(np.mean(np.sqrt(mixed / alone)) - 1.0)
+    assert said.evaluations == 0 and said.sweeps == sum(
+        x.infer().sweeps for x in new.mixture.points
+    )
+    assert f"of which {said.effective_points:.1f} count" in str(report)
+    # One that nothing is known of, as points of one's own are put together.
+    bare = IntegratedGP(model.at_mode, model.mixture.points, model.mixture.weights)
+    assert spg.update(bare, some[24:])[1].integration.longer == pytest.approx(said.longer)
 
 
 @pytest.mark.slow
@@ -391,12 +413,14 @@ def test_where_it_would_change_nothing_the_model_itself_is_kept() -> None:
     gpflow.set_trainable(model.kernel, False)
     with pytest.raises(ValueError, match="learns no hyperparameter"):
         spg.integrate(model)
-    for wrong in ({"max_directions": 9}, {"skip_below": -1.0}):
+    for wrong in ({"max_directions": 9}, {"skip_below": -1.0}, {"rng": 3}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             spg.integrate(model_of("four_items"), **wrong)
 
 
 def test_default_priors_leave_what_has_one_or_is_not_learned() -> None:
+    with pytest.raises(ValueError, match="model is of type NoneType; give a PreferenceGP"):
+        spg.default_priors(None)
     rng = np.random.default_rng(0)
     ends = rng.permuted(np.tile(np.arange(6), (20, 1)), axis=1)[:, :2].T
     kernel = gpflow.kernels.Linear() + gpflow.kernels.Matern52(lengthscales=[1.0, 2.0])
@@ -433,13 +457,14 @@ def test_each_learned_parameter_of_a_kernel_has_a_prior() -> None:
         model = spg.PreferenceGP(duels, kernel)
         spg.default_priors(model)
         assert all(isinstance(x, LogParameter) for _, x in learned_paths(model))
-    dated = spg.Duels(np.zeros((6, 0)), *ends, times=np.arange(20) * 365.25)
+    dated = spg.Duels(np.zeros((6, 0)), *ends, times=np.arange(20) * 365.25, feature_names=())
     moved = spg.ItemInTime(spg.markov.Wiener() + spg.markov.Matern12())
     model = spg.PreferenceGP(dated, moved, approximation=spg.Exact())
     spg.default_priors(model)
     wiener, form = moved.kernel.kernels
     assert float(wiener.rate.prior.scale) == 0.5 and float(wiener.variance.prior.scale) == 1.0
     assert float(np.exp(form.lengthscale.prior.loc)) == pytest.approx(19 / 2)
+    assert "kernel.kernel.kernels[0].rate" in [row["name"] for row in learned_parameters(model, {})]
 
 
 @pytest.mark.slow
@@ -453,11 +478,29 @@ def test_a_fit_to_four_duels_is_not_certain(tmp_path: Path) -> None:
     assert asked["upper"][0] - asked["lower"][0] > 2.0
     integration = fitted.figures["fit"]["integration"]
     assert integration["used"] and integration["points"] == 7
-    (note,) = fitted.figures["notes"]
-    assert note.startswith("Intervals include what is not known") and note.endswith("2% shorter.")
+    assert [*integration["log_sd"]] == [row["name"] for row in fitted.figures["fit"]["learned"]]
+    about_hyperparameters, about_items = fitted.figures["notes"]
+    assert about_hyperparameters.startswith("Intervals include what is not known")
+    assert about_hyperparameters.endswith("hardly longer or shorter.")
+    parts = fitted.model.mixture
+    items = fitted.model.inputs.of_items()
+    _, variance = fitted.model.predict_difference(items[:1], items[1:])
+    prior = sum(
+        weight * 2.0 * float(point.kernel.variance.numpy())
+        for weight, point in zip(parts.weights, parts.points, strict=True)
+    )
+    left = fitted.figures["fit"]["variance_left"]
+    assert left == pytest.approx(float(variance[0]) / prior)
+    assert about_items.startswith(f"4 duels leave {left:.0%} of the variance")
     assert isinstance(spg.load(tmp_path / "fitted"), IntegratedGP)
+    _, description, arrays = read_model(tmp_path / "fitted")
+    named = description["integrated"]["log_sd"]
+    description["integrated"]["log_sd"] = {f".{name}": sd for name, sd in named.items()}
+    assert upgraded(description, arrays)["integrated"]["log_sd"] == named  # as it was written
     plain = spg.fit(duels=table, priors="weak", integrate="auto", test_fraction=0.0, kernel="item")
     assert plain.figures["fit"]["integration"]["gain"] == integration["gain"]
+    certain = spg.fit(duels=table, priors="none", integrate=False, test_fraction=0.0)
+    assert any("sure of nonsense" in note for note in certain.figures["notes"])
 
 
 def test_a_variance_at_its_limit_goes_no_lower() -> None:
@@ -482,3 +525,50 @@ def test_designs_have_the_moments_of_a_normal() -> None:
     weights = normalised(np.array([0.0, 5.0, -np.inf, 0.0]), np.zeros(4), capped=True)
     assert weights[2] == 0.0 and weights.max() == pytest.approx(0.5)
     assert weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.slow
+def test_what_an_update_learns_is_integrated_over_again(tmp_path: Path) -> None:
+    """Predictions of a mixture would not follow the mode alone."""
+    rng = np.random.default_rng(2)
+    ends = rng.permuted(np.tile(np.arange(6), (30, 1)), axis=1)[:, :2].T
+    names = np.array(list("abcdef"))
+    some = pd.DataFrame({"winner": names[ends[0]], "loser": names[ends[1]]})
+    model = spg.fit(duels=some[:24], test_fraction=0.0, integrate=True).model
+    spg.save(model, tmp_path / "old")
+    with pytest.raises(ValueError, match=r"integrate that again: spg.integrate\(model.at_mode\)"):
+        spg.optimise(model, 5)
+    some[24:].to_csv(tmp_path / "more.csv", index=False)
+    call = ["update", "--model", tmp_path / "old", "--duels", tmp_path / "more.csv"]
+    call += ["--out", tmp_path / "new", "--max-iterations", 50, "--json"]
+    result = CliRunner().invoke(app, [*map(str, call)])
+    assert result.exit_code == 0, result.output
+    learned, _ = spg.update(model.at_mode, some[24:])
+    spg.optimise(learned, 50)
+    wanted, found = spg.integrate(learned), spg.load(tmp_path / "new")
+    assert isinstance(found, IntegratedGP)
+    items = found.inputs.of_items()
+    chances = [one.predict_duel(items[:3], items[3:]).numpy() for one in (found, wanted)]
+    np.testing.assert_allclose(*chances, rtol=SAME_OPTIMUM)
+    said = json.loads(result.stdout)["integration"]
+    assert said["reason"] == wanted.integration.reason and said["evaluations"] > 0
+
+
+@pytest.mark.slow
+def test_what_is_of_the_mode_says_so() -> None:
+    few, board = integrated("four_items"), integrated("judges")
+    words = "are those at the most likely hyperparameters"
+    drawn = {"num_draws": 60, "chains": 2, "rng": np.random.default_rng(0)}
+    for ask, model in (
+        (lambda one: spg.evidence_report(one, samples=0), few),
+        (lambda one: spg.check_against_sampling(one, **drawn), few),
+        (spg.audit, board),
+        (judges, board),
+    ):
+        assert words in " ".join(str(ask(model)).split())
+    assert words not in str(judges(board.at_mode))
+    items = few.inputs.of_items()
+    with pytest.warns(UserWarning, match=f"Predictions of what replace has made {words}"):
+        made = spg.replace(few, few.duels)
+    chances = [one.predict_duel(items[:2], items[2:]) for one in (made, few.at_mode)]
+    np.testing.assert_allclose(*chances, atol=1e-6)

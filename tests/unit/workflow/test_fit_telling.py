@@ -292,10 +292,17 @@ def test_a_limit_that_ended_a_stage_names_the_sum_of_all():
     ],
 )
 def test_few_duels_of_which_all_counts_as_certain_are_told(more, told):
-    values = figures(duels=4, learned=[{"prior": None}])
+    values = figures(duels=4, learned=[{"prior": "none"}])
     values["fit"].pop("integration", None)
     values["fit"] |= more
     assert any("sure of nonsense" in note for note in fit_notes(values)) is told
+
+
+@pytest.mark.parametrize(("left", "told"), [(0.5, True), (0.05, False)])
+def test_it_is_told_where_few_duels_leave_much(left, told):
+    values = figures(duels=60, variance_left=left)
+    said = "60 duels leave 50% of the variance that differences between items had before"
+    assert any(said in note for note in fit_notes(values)) is told
 
 
 def test_of_how_many_duels_the_kept_model_has_learned():

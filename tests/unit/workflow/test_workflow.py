@@ -291,6 +291,8 @@ def test_a_reporter_is_told_of_every_stage(frames: tuple[pd.DataFrame, pd.DataFr
         ({"kernal": "se"}, "no option 'kernal' of a fit; did you mean kernel"),
         ({"kernel": "sse"}, "The kernel 'sse' is unknown"),
         ({"kernel": 3}, "kernel is 3; give text"),
+        ({"integrate": 1}, "integrate is 1; choose from auto, yes, no"),
+        ({"priors": None}, "priors is None; choose from none, weak"),
         ({"test_fraction": 1.5}, "test_fraction is 1.5; give a number, at least 0 and below 1"),
         ({"test_fraction": "a"}, "test_fraction is 'a'; give a number"),
         ({"seed": -1}, "seed is -1; give a whole number, at least 0"),
