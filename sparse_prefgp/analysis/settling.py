@@ -462,6 +462,7 @@ def expected_noise(model: Predicts) -> FloatArray:
     """
     likelihood = model.likelihood
     ratio, noise = likelihood.noise_ratio, likelihood.of_judges[0]
+    assert ratio is not None
     if ratio.prior is None or not ratio.trainable:  # as it is known
         return noise
     votes = model.duels.group_levels.sum(1)
