@@ -34,6 +34,7 @@ from sparse_prefgp.learning.report import OptimisationReport, Progress, StartRep
 from sparse_prefgp.learning.ties import fit_tie_margin
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 from sparse_prefgp.models.checks import lost_effects, scale_is_free
+from sparse_prefgp.models.integrated import IntegratedGP
 from sparse_prefgp.models.likelihood import MARGIN_ONLY
 from sparse_prefgp.models.preference_gp import replace as replace_answers
 from sparse_prefgp.models.streaming import StreamedGP
@@ -166,7 +167,7 @@ def optimise(
         rng=rng,
         **asked,
     )
-    if model.at_mode is not model:
+    if isinstance(model, IntegratedGP):
         raise ValueError(
             "The hyperparameters of this model are integrated out, so that its predictions would "
             "not follow what is learned; optimise the model at the mode (model.at_mode) and "

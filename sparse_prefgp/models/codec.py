@@ -118,8 +118,11 @@ class Encoder:
         return self._numbers[id(value)][0]
 
     def _value(self, value: Any, where: str, role: str | None = None) -> Json:
-        """:param role: of the module that has it; None in transforms and priors, which have no
-        parameters and no modules."""
+        """What is in the argument of a module.
+
+        :param role: of this module; None in transforms and priors, which have no parameters and no
+            modules.
+        """
         if role is not None and _is_parameter(value):
             return {"parameter": self.parameter(value, where)}
         if role is not None and isinstance(value, _INNER):
