@@ -172,26 +172,26 @@ def _streamed(
     description: dict[str, Any],
     arrays: Mapping[str, np.ndarray],
     parts: dict[str, Any],
-    known_of_duels: tuple[Items, Answers, Mapping[str, str]],
+    known: tuple[Items, Answers, Mapping[str, str]],
     result: dict[str, Any],
 ) -> StreamedGP:
-    items, said, roles = known_of_duels
+    items, said, roles = known
     approximation, engine = parts.pop("approximation"), parts.pop("engine")
-    numbers = {name: description["duels"].get(name) for name in _SEEN}
-    known: dict[str, Any] = {
-        name: np.array(x) if isinstance(x, list) else x for name, x in numbers.items()
+    of_duels = {name: description["duels"].get(name) for name in _SEEN}
+    numbers: dict[str, Any] = {
+        name: np.array(x) if isinstance(x, list) else x for name, x in of_duels.items()
     }
-    squares = known["covariate_squares"]
+    squares = numbers["covariate_squares"]
     totals = Totals(
         said,
-        known["num_duels"],
-        known["num_ties"] or 0,
+        numbers["num_duels"],
+        numbers["num_ties"] or 0,
         comparisons=arrays["comparisons"],
-        ends=None if known["has_items"] else items.features,
-        grade_counts=known["grade_counts"],
-        judge_levels=known["group_levels"],
+        ends=None if numbers["has_items"] else items.features,
+        grade_counts=numbers["grade_counts"],
+        judge_levels=numbers["group_levels"],
         squares=None if squares is None else np.append(1.0, squares),
-        about_sets=AboutSets(bool(known["has_sets"])),
+        about_sets=AboutSets(bool(numbers["has_sets"])),
     )
     seen = Duels.from_events(items, totals, roles=roles)
     parts["terms"] = Terms.of(parts["terms"], seen)  # from here on they know whose they are
